@@ -7,8 +7,7 @@ repo_dir=$(cd -- "$lab_dir/../.." && pwd -P)
 lab_cache=${SCX_BALLAST_LAB_CACHE:-${HOME:-/root}/.cache/scx_ballast-lab}
 
 # Pinned tools.
-virtme_ng_version=1.42
-virtiofsd_version=1.13.3
+virtiofsd_version=1.14.0
 
 # Kernel names, in the order in which `make lab` should use them.
 lab_kernels=(6.12 7.3 debian-6.18 debian-7.3)

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * scx_ballast, the kernel dispatcher: the sched_ext callbacks.
+ *
+ * This file says when things happen; the headers say how. Callbacks of one task are serialised by
+ * the kernel (its rq lock or pi_lock), which every header here relies on.
+ *
+ * There is no runnable() and no quiescent(): select_cpu(), enqueue(), running(), stopping() and
+ * tick() see every task that they would see, count_as() is idempotent, and each callback less makes
+ * a wake-up cheaper.
+ */
+#include <scx/common.bpf.h>
+#include <scx/compat.bpf.h>
+#include <scx/user_exit_info.bpf.h>
+
+#define rule_for(i, n) bpf_for(i, 0, n)
+#define ctz64(x) __builtin_ctzll(x)
+
+#include "intf.h"
+#include "rules.h"
+#include "maps.bpf.h"
+#include "count.bpf.h"
+#include "slot.bpf.h"
+#include "idle.bpf.h"
+#include "queue.bpf.h"
+#include "place.bpf.h"
+#include "pull.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+/*
+ * Is @p forbidden to change CPUs for now? The BPF prologue itself disables migration of the current
+ * task on some kernels; common.bpf.h finds out at load time whether it does.
+ */
+static bool migration_disabled(struct task_struct *p)
+{
+	u32 depth;
+
+	if (!bpf_core_field_exists(p->migration_disabled))
+		return false;
+	depth = p->migration_disabled;
+	if (depth && __scx_prolog_disables_migration && bpf_get_current_task_btf() == p)
+		depth--;
+	return depth;
+}
+
+s32 BPF_STRUCT_OPS(ballast_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+
+	if (!tc)
+		return prev_cpu;
+	if (wake_flags & SCX_WAKE_FORK)
+		return place_fork(p, tc, prev_cpu);
+	return place_wakeup(p, tc, prev_cpu, wake_flags);
+}
+
+/*
+ * Tasks that select_cpu() did not place: those it is not called for (one CPU allowed, migration
+ * disabled) and those that go on waiting (slice used up, affinity changed).
+ */
+void BPF_STRUCT_OPS(ballast_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cc = cpu_ctx_of(cpu);
+	bool woken = enq_flags & SCX_ENQ_WAKEUP;
+	struct task_slot *slot;
+	u32 llc, want;
+	s32 idle;
+
+	if (!tc || !cc || cc->llc == NO_LLC) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+	queue_leave(tc);
+
+	if (tc->kthread) {
+		stat_add(cc, STAT_KTHREAD, 1);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+		return;
+	}
+
+	/* A CPU of its own that is idle: nothing to decide. */
+	if (p->nr_cpus_allowed == 1 && !(enq_flags & SCX_ENQ_LAST)) {
+		if (scx_bpf_test_and_clear_cpu_idle(cpu)) {
+			count_running(tc, cc->llc);
+			enter_dom(tc, MAX_LLCS + cpu, woken);
+			stat_add(cc, STAT_IDLE_PREV, 1);
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+		} else {
+			queue_on_cpu(p, tc, cpu, enq_flags, woken);
+		}
+		return;
+	}
+
+	llc = cc->llc;
+	if (migration_disabled(p)) {
+		/* Only this CPU may run it, so it waits where no other CPU has to skip it. */
+		queue_on_cpu(p, tc, cpu, enq_flags, woken);
+		return;
+	}
+
+	slot = slot_of(tc);
+	want = wanted_llc(slot, tc);
+	if (want != NO_LLC) {
+		wish_done(slot, want);
+		llc = want;
+	} else if (enq_flags & SCX_ENQ_LAST) {
+		count_running(tc, llc);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+		return;
+	}
+
+	idle = idle_in_llc(p, tc->wide, llc, 0);
+	if (idle < 0 && want != NO_LLC)
+		idle = idle_in_node(p, tc->wide, node_of_llc(llc), 0);
+	if (fits_llc(p, tc, llc)) {
+		queue_in_llc(p, tc, llc, enq_flags, woken);
+	} else {
+		s32 to = idle;
+
+		if (to < 0)
+			to = any_cpu_in_llc(p, llc);
+		if (to < 0)
+			to = bpf_cpumask_any_distribute(p->cpus_ptr);
+		queue_on_cpu(p, tc, to, enq_flags, woken);
+	}
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+}
+
+static bool serve(struct cpu_ctx *cc, s32 cpu, u32 class)
+{
+	if (scx_bpf_dsq_move_to_local(class == SERVED_CPU ? CPU_QUEUE(cpu) : LLC_QUEUE(cc->llc), 0))
+		return true;
+	/* A queue that had nothing to run saves up no service. */
+	cc->served[class & 1] = cc->served[!class];
+	return false;
+}
+
+/* prev would go on if nobody better waits: compare it with the heads of both queues. */
+static bool serve_or_keep(struct cpu_ctx *cc, s32 cpu, struct task_struct *prev,
+			  struct task_ctx *tc)
+{
+	u32 own = tc->dom >= MAX_LLCS ? SERVED_CPU : SERVED_LLC;
+	u64 used = charge(prev->se.sum_exec_runtime - tc->last_exec, prev->scx.weight);
+	u64 own_served = cc->served[own & 1] + used, head;
+	bool other_first = time_before(cc->served[!own], own_served);
+
+	/* The other class first when it had less service; it may be empty. */
+	if ((own == SERVED_LLC ? cc->queued : true) && other_first && serve(cc, cpu, !own))
+		return true;
+	if (queue_head(own == SERVED_CPU ? CPU_QUEUE(cpu) : LLC_QUEUE(cc->llc), &head, NULL) &&
+	    !time_before(tc->vtime + used, head) && serve(cc, cpu, own))
+		return true;
+	stat_add(cc, STAT_KEEP, 1);
+	scx_bpf_task_set_slice(prev, slice_for(cc->llc));
+	return true;
+}
+
+void BPF_STRUCT_OPS(ballast_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cpu_ctx *cc = cpu_ctx_of(cpu);
+	struct task_ctx *tc;
+	u32 first;
+
+	if (!cc || cc->llc == NO_LLC)
+		return;
+
+	/* A task with a wanted home is not kept: it goes through enqueue() to its new queue. */
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
+		tc = task_ctx_of(prev);
+		if (tc && wanted_llc(slot_of(tc), tc) == NO_LLC) {
+			serve_or_keep(cc, cpu, prev, tc);
+			return;
+		}
+	}
+
+	first = cc->queued && time_before(cc->served[SERVED_CPU], cc->served[SERVED_LLC]) ?
+		SERVED_CPU : SERVED_LLC;
+	if (serve(cc, cpu, first))
+		return;
+	if (cc->queued && serve(cc, cpu, !first))
+		return;
+	pull(cc, cpu);
+}
+
+void BPF_STRUCT_OPS(ballast_running, struct task_struct *p)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cc = cpu_ctx_of(cpu);
+	u64 waited;
+
+	if (!tc || !cc || cc->llc == NO_LLC)
+		return;
+	waited = queue_leave(tc);
+	if (waited) {
+		stat_add(cc, STAT_WAITS, 1);
+		stat_add(cc, STAT_WAIT_NS, waited);
+	}
+	if (tc->llc != cc->llc) {
+		struct task_slot *slot = slot_of(tc);
+
+		if (tc->llc != NO_LLC)
+			stat_add(cc, node_of_llc(tc->llc) == cc->node ? STAT_LLC_MIGRATION :
+								    STAT_NODE_MIGRATION, 1);
+		tc->llc = cc->llc;
+		if (slot)
+			slot->llc = cc->llc;
+	}
+	count_running(tc, cc->llc);
+	advance_clock(tc);
+}
+
+void BPF_STRUCT_OPS(ballast_stopping, struct task_struct *p, bool runnable)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+	struct cpu_ctx *cc = cpu_ctx_of(scx_bpf_task_cpu(p));
+	struct task_slot *slot;
+	u64 used, virt, now;
+
+	if (!tc || !cc)
+		return;
+	used = p->se.sum_exec_runtime - tc->last_exec;
+	tc->last_exec = p->se.sum_exec_runtime;
+	virt = charge(used, p->scx.weight);
+	tc->vtime += virt;
+	cc->served[tc->dom >= MAX_LLCS ? SERVED_CPU : SERVED_LLC] += virt;
+	slot = slot_of(tc);
+	if (slot)
+		slot->runtime_ns += used;
+	if (runnable)
+		return;
+
+	now = scx_bpf_now();
+	if (tc->sync_at) {
+		tc->sync_lag = (3 * tc->sync_lag + time_delta(now, tc->sync_at)) / 4;
+		tc->sync_at = 0;
+	}
+	count_asleep(p, tc, now);
+}
+
+void BPF_STRUCT_OPS(ballast_tick, struct task_struct *p)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cc = cpu_ctx_of(cpu);
+
+	if (!tc || !cc || cc->llc == NO_LLC)
+		return;
+	count_running(tc, cc->llc);
+	/* Make way for a task that was left behind this one, or for this one's own new home. */
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 ||
+	    wanted_llc(slot_of(tc), tc) != NO_LLC)
+		scx_bpf_task_set_slice(p, 0);
+	sweep(cc, cpu);
+}
+
+/* A higher class takes the CPU: what was dispatched to it directly looks for another one. */
+void BPF_STRUCT_OPS(ballast_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	scx_bpf_reenqueue_local();
+}
+
+/* What may the task use? Recomputed when its affinity changes, so that wake-ups need not. */
+static void note_affinity(struct task_struct *p, struct task_ctx *tc, const struct cpumask *mask)
+{
+	struct task_slot *slot = slot_of(tc);
+	bool wide = true;
+	u64 nodes = 0;
+	u32 i;
+
+	bpf_for(i, 0, nr_nodes) {
+		struct node_state *ns = node_state_of(i);
+		struct bpf_cpumask *all = ns ? ns->mask : NULL;
+
+		if (!all)
+			continue;
+		if (bpf_cpumask_intersects(cast_mask(all), mask))
+			nodes |= 1ULL << (i & 63);
+		if (wide && !bpf_cpumask_subset(cast_mask(all), mask))
+			wide = false;
+	}
+	tc->wide = wide;
+	tc->nodes = nodes;
+	tc->kthread = p->flags & PF_KTHREAD && p->nr_cpus_allowed == 1;
+	if (tc->kthread)
+		count_none(tc);
+	if (slot)
+		slot->nodes = nodes;
+}
+
+void BPF_STRUCT_OPS(ballast_set_cpumask, struct task_struct *p, const struct cpumask *mask)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+
+	if (tc)
+		note_affinity(p, tc, mask);
+}
+
+void BPF_STRUCT_OPS(ballast_set_weight, struct task_struct *p, u32 weight)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+	struct task_slot *slot = tc ? slot_of(tc) : NULL;
+
+	if (slot)
+		slot->weight = weight;
+}
+
+/* The task enters this class: by birth, by load, or back from another class. */
+void BPF_STRUCT_OPS(ballast_enable, struct task_struct *p)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+	struct cpu_ctx *cc = cpu_ctx_of(scx_bpf_task_cpu(p));
+	u64 *clock;
+
+	if (!tc || !cc || cc->llc == NO_LLC)
+		return;
+	tc->last_exec = p->se.sum_exec_runtime;
+	tc->dom = cc->llc;
+	clock = clock_of(tc->dom);
+	tc->vtime = clock ? *clock : 0;
+}
+
+/* The only event for a task that leaves this class in its sleep. */
+void BPF_STRUCT_OPS(ballast_disable, struct task_struct *p)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+
+	if (!tc)
+		return;
+	queue_leave(tc);
+	count_none(tc);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(ballast_init_task, struct task_struct *p,
+			     struct scx_init_task_args *args)
+{
+	struct task_ctx *tc;
+
+	tc = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!tc)
+		return -ENOMEM;
+	tc->where = WHERE_NONE;
+	tc->llc = NO_LLC;
+	tc->queue_cpu = NO_CPU;
+	tc->slot = NO_SLOT;
+	tc->born_at = args->fork ? scx_bpf_now() : 0;
+	bpf_rcu_read_lock();
+	note_affinity(p, tc, p->cpus_ptr);
+	bpf_rcu_read_unlock();
+	slot_take(p, tc);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(ballast_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+
+	if (!tc)
+		return;
+	queue_leave(tc);
+	count_none(tc);
+	slot_give_back(tc);
+}
+
+static s32 init_llc(u32 llc)
+{
+	struct llc_state *ls = llc_state_of(llc);
+	struct bpf_cpumask *mask;
+	u32 i;
+	s32 err;
+
+	if (!ls)
+		return -ENOENT;
+	err = scx_bpf_create_dsq(LLC_QUEUE(llc), node_id[node_of_llc(llc) & (MAX_NODES - 1)]);
+	if (err)
+		return err;
+	mask = bpf_cpumask_create();
+	if (!mask)
+		return -ENOMEM;
+	bpf_for(i, 0, weight_of_llc(llc)) {
+		u32 cpu = cpu_at(llc, i);
+
+		if (cpu != NO_CPU)
+			bpf_cpumask_set_cpu(cpu, mask);
+	}
+	mask = bpf_kptr_xchg(&ls->mask, mask);
+	if (mask)
+		bpf_cpumask_release(mask);
+	return 0;
+}
+
+static s32 init_node(u32 node)
+{
+	struct node_state *ns = node_state_of(node);
+	struct bpf_cpumask *mask;
+	u32 i, j, first, nr;
+
+	if (!ns || node >= MAX_NODES)
+		return -ENOENT;
+	mask = bpf_cpumask_create();
+	if (!mask)
+		return -ENOMEM;
+	first = node_first_llc[node];
+	nr = node_nr_llcs[node];
+	bpf_for(i, 0, nr) {
+		bpf_for(j, 0, weight_of_llc(first + i)) {
+			u32 cpu = cpu_at(first + i, j);
+
+			if (cpu != NO_CPU)
+				bpf_cpumask_set_cpu(cpu, mask);
+		}
+	}
+	mask = bpf_kptr_xchg(&ns->mask, mask);
+	if (mask)
+		bpf_cpumask_release(mask);
+	return 0;
+}
+
+static s32 init_cpu(u32 cpu)
+{
+	struct cpu_scratch *scratch = cpu_scratch_of(cpu);
+	struct cpu_ctx *cc = cpu_ctx_of(cpu);
+	struct bpf_cpumask *mask;
+
+	if (!scratch || !cc)
+		return -ENOENT;
+	mask = bpf_cpumask_create();
+	if (!mask)
+		return -ENOMEM;
+	mask = bpf_kptr_xchg(&scratch->mask, mask);
+	if (mask)
+		bpf_cpumask_release(mask);
+	if (cc->llc == NO_LLC)
+		return 0;
+	return scx_bpf_create_dsq(CPU_QUEUE(cpu), node_id[cc->node & (MAX_NODES - 1)]);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(ballast_init)
+{
+	s32 err;
+	u32 i;
+
+	bpf_for(i, 0, nr_llcs) {
+		err = init_llc(i);
+		if (err)
+			return err;
+	}
+	bpf_for(i, 0, nr_nodes) {
+		err = init_node(i);
+		if (err)
+			return err;
+	}
+	bpf_for(i, 0, nr_cpu_ids) {
+		err = init_cpu(i);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS(ballast_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+void BPF_STRUCT_OPS(ballast_dump, struct scx_dump_ctx *dctx)
+{
+	u64 now = scx_bpf_now();
+	u32 i;
+
+	bpf_for(i, 0, nr_nodes)
+		scx_bpf_dump("node %u: committed %u of %u CPUs\n", i, committed_node(i, now),
+			     i < MAX_NODES ? node_weight[i] : 0);
+	bpf_for(i, 0, nr_llcs) {
+		struct llc_state *ls = llc_state_of(i);
+
+		scx_bpf_dump("LLC %u: clock %llu, %d waiting\n", i, ls ? ls->clock : 0,
+			     scx_bpf_dsq_nr_queued(LLC_QUEUE(i)));
+	}
+}
+
+void BPF_STRUCT_OPS(ballast_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle)
+{
+	struct cpu_ctx *cc = cpu_ctx_of(cpu);
+
+	if (!idle && cc)
+		scx_bpf_dump("  ballast: LLC %u, own queue %u, served %llu/%llu\n", cc->llc,
+			     cc->queued, cc->served[SERVED_LLC], cc->served[SERVED_CPU]);
+}
+
+void BPF_STRUCT_OPS(ballast_dump_task, struct scx_dump_ctx *dctx, struct task_struct *p)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+
+	if (tc)
+		scx_bpf_dump("  ballast: where %llx, vtime %llu in queue %u, LLC %u, wide %d\n",
+			     tc->where, tc->vtime, tc->dom, tc->llc, tc->wide);
+}
+
+/* Run by the daemon each tick: what is in queues is known to the kernel alone. */
+SEC("syscall")
+int ballast_observe(struct observe_arg *arg)
+{
+	u32 i;
+
+	arg->now = scx_bpf_now();
+	arg->nr_llcs = nr_llcs;
+	bpf_for(i, 0, nr_llcs) {
+		s32 n;
+
+		if (i >= MAX_LLCS)
+			break;
+		n = scx_bpf_dsq_nr_queued(LLC_QUEUE(i));
+		arg->waiting[i] = n > 0 ? n : 0;
+	}
+	return 0;
+}
+
+SCX_OPS_DEFINE(ballast,
+	       .select_cpu	= (void *)ballast_select_cpu,
+	       .enqueue		= (void *)ballast_enqueue,
+	       .dispatch	= (void *)ballast_dispatch,
+	       .running		= (void *)ballast_running,
+	       .stopping	= (void *)ballast_stopping,
+	       .tick		= (void *)ballast_tick,
+	       .cpu_release	= (void *)ballast_cpu_release,
+	       .set_cpumask	= (void *)ballast_set_cpumask,
+	       .set_weight	= (void *)ballast_set_weight,
+	       .enable		= (void *)ballast_enable,
+	       .disable		= (void *)ballast_disable,
+	       .init_task	= (void *)ballast_init_task,
+	       .exit_task	= (void *)ballast_exit_task,
+	       .init		= (void *)ballast_init,
+	       .exit		= (void *)ballast_exit,
+	       .dump		= (void *)ballast_dump,
+	       .dump_cpu	= (void *)ballast_dump_cpu,
+	       .dump_task	= (void *)ballast_dump_task,
+	       .timeout_ms	= 30000,
+	       .name		= "scx_ballast");

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where a task goes when it is forked or woken.
+ *
+ * Order on a wake-up: behind a waker that is about to sleep; the previous CPU; a whole idle core of
+ * the previous LLC; any idle CPU there; the same in the node; another node only when this one has
+ * no spare and that one has. Otherwise the task waits where it is, and the pull (pull.bpf.h) bounds
+ * the wait.
+ *
+ * Everything here runs in select_cpu: the task is off every queue and its pi_lock is held. A task
+ * that is placed here is dispatched here, to a CPU or to a queue, so that enqueue() is not needed.
+ */
+#ifndef __BALLAST_PLACE_BPF_H
+#define __BALLAST_PLACE_BPF_H
+
+/* May @p use every CPU of @llc, that is, may it wait in the LLC's queue? */
+static bool fits_llc(struct task_struct *p, struct task_ctx *tc, u32 llc)
+{
+	struct llc_state *ls;
+	struct bpf_cpumask *mask;
+
+	if (tc->wide)
+		return true;
+	ls = llc_state_of(llc);
+	mask = ls ? ls->mask : NULL;
+	return mask && bpf_cpumask_subset(cast_mask(mask), p->cpus_ptr);
+}
+
+/* A CPU of @llc that @p may use, idle or not; negative when there is none. */
+static s32 any_cpu_in_llc(struct task_struct *p, u32 llc)
+{
+	struct llc_state *ls = llc_state_of(llc);
+	struct bpf_cpumask *mask = ls ? ls->mask : NULL;
+	u32 cpu;
+
+	if (!mask)
+		return -ENOENT;
+	cpu = bpf_cpumask_any_and_distribute(cast_mask(mask), p->cpus_ptr);
+	return cpu < nr_cpu_ids ? (s32)cpu : -ENOENT;
+}
+
+/* Run on @cpu, which was idle and has been claimed. */
+static void run_on_idle(struct task_struct *p, struct task_ctx *tc, s32 cpu, u32 stat)
+{
+	struct cpu_ctx *cc = cpu_ctx_of(cpu);
+	u32 llc = cc ? cc->llc : 0;
+
+	count_running(tc, llc);
+	enter_dom(tc, tc->dom >= MAX_LLCS ? MAX_LLCS + cpu : llc, true);
+	stat_add(cpu_ctx_of(bpf_get_smp_processor_id()), stat, 1);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+}
+
+/* Wait in @llc: in its queue, or in that of a CPU when the affinity is too narrow for it. */
+static s32 wait_in_llc(struct task_struct *p, struct task_ctx *tc, u32 llc, s32 cpu)
+{
+	if (fits_llc(p, tc, llc))
+		queue_in_llc(p, tc, llc, 0, true);
+	else
+		queue_on_cpu(p, tc, cpu, 0, true);
+	return cpu;
+}
+
+/* The LLCs of @node in which @p may use at least one CPU, as bits relative to the first. */
+static u64 allowed_llcs(struct task_struct *p, bool wide, u32 first, u32 nr)
+{
+	u64 allowed = 0;
+	u32 i;
+
+	if (wide)
+		return ~0ULL;
+	bpf_for(i, 0, nr) {
+		struct llc_state *ls = llc_state_of(first + i);
+		struct bpf_cpumask *mask = ls ? ls->mask : NULL;
+
+		if (mask && bpf_cpumask_intersects(cast_mask(mask), p->cpus_ptr))
+			allowed |= 1ULL << (i & 63);
+	}
+	return allowed;
+}
+
+/* The node for a new task, by committed tasks, sleeping newborns included (R6). */
+static u32 fork_node(struct task_ctx *tc, struct cpu_scratch *scratch, u32 local, u64 now)
+{
+	u32 i;
+	int node;
+
+	local &= MAX_NODES - 1;
+	bpf_for(i, 0, nr_nodes) {
+		if (i >= MAX_NODES)
+			break;
+		scratch->committed[i] = committed_node(i, now);
+		scratch->weight[i] = node_weight[i];
+		scratch->order[i] = node_order[local][i];
+	}
+	node = rule_fork_node(scratch->committed, scratch->weight, tc->nodes, scratch->order,
+			      nr_nodes);
+	return node < 0 ? local : node;
+}
+
+/* The LLC inside @node for a new task. */
+static u32 fork_llc(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
+		    u32 node, u32 prev_llc, u64 now)
+{
+	u32 first, nr, i;
+	int llc;
+
+	node &= MAX_NODES - 1;
+	first = node_first_llc[node];
+	nr = node_nr_llcs[node];
+	if (nr <= 1)
+		return first;
+	bpf_for(i, 0, nr) {
+		if (i >= MAX_LLCS_PER_NODE)
+			break;
+		scratch->committed[i] = committed_llc(first + i, now);
+		scratch->weight[i] = weight_of_llc(first + i);
+	}
+	llc = rule_fork_llc(scratch->committed, scratch->weight,
+			    allowed_llcs(p, tc->wide, first, nr), nr, prev_llc - first);
+	return llc < 0 ? first : first + llc;
+}
+
+static s32 place_fork(struct task_struct *p, struct task_ctx *tc, s32 parent_cpu)
+{
+	u32 this_cpu = bpf_get_smp_processor_id();
+	struct cpu_scratch *scratch = cpu_scratch_of(this_cpu);
+	struct cpu_ctx *parent = cpu_ctx_of(parent_cpu);
+	struct task_slot *slot = slot_of(tc);
+	u64 now = scx_bpf_now();
+	u32 node, llc;
+	s32 cpu;
+
+	if (!scratch || !parent || parent->llc == NO_LLC)
+		return parent_cpu;
+
+	node = fork_node(tc, scratch, parent->node, now);
+	llc = fork_llc(p, tc, scratch, node, parent->llc, now);
+	stat_add(cpu_ctx_of(this_cpu), node == parent->node ? STAT_FORK_LOCAL : STAT_FORK_REMOTE, 1);
+	if (slot)
+		slot->home = llc;
+
+	cpu = idle_in_llc(p, tc->wide, llc, SCX_PICK_IDLE_CORE);
+	if (cpu < 0 && smt_on)
+		cpu = idle_in_llc(p, tc->wide, llc, 0);
+	if (cpu < 0)
+		cpu = idle_in_node(p, tc->wide, node, 0);
+	if (cpu >= 0) {
+		run_on_idle(p, tc, cpu, STAT_IDLE_NODE);
+		return cpu;
+	}
+	cpu = any_cpu_in_llc(p, llc);
+	return cpu < 0 ? parent_cpu : wait_in_llc(p, tc, llc, cpu);
+}
+
+/*
+ * Leave the wakee behind its waker when the waker says that it is about to sleep (SYNC) and has
+ * kept its word before: no interrupt, no cold cache. A waker that goes on running after such
+ * wake-ups is not believed again until its average says otherwise; tick() ends its slice so that
+ * the wakee waits for one tick at most.
+ */
+static bool place_sync(struct task_struct *p, struct task_ctx *tc, u32 this_cpu,
+		       struct cpu_ctx *this, struct cpu_ctx *prev)
+{
+	struct task_struct *waker = bpf_get_current_task_btf();
+	struct task_ctx *wtc = task_ctx_of(waker);
+	struct llc_counters *lc;
+
+	if (!wtc || waker->flags & PF_EXITING || this->llc == NO_LLC)
+		return false;
+	if (!wtc->sync_at)
+		wtc->sync_at = scx_bpf_now();
+	if (wtc->sync_lag > sync_ns)
+		return false;
+	lc = llc_counters_of(this->llc);
+	/* Somebody waits here already, or the pair would leave its node for a full one. */
+	if (!lc || *(volatile s64 *)&lc->running > weight_of_llc(this->llc))
+		return false;
+	if (!tc->wide && !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
+		return false;
+	return !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL);
+}
+
+/* Another node for a task whose own has no spare: the nearest with an idle CPU and spare. */
+static s32 idle_elsewhere(struct task_struct *p, struct task_ctx *tc, u32 node)
+{
+	u64 now = scx_bpf_now();
+	s32 cpu;
+	u32 i;
+
+	node &= MAX_NODES - 1;
+	if (committed_node(node, now) < node_weight[node])
+		return -ENOENT;
+	bpf_for(i, 1, nr_nodes) {
+		u32 n = node_order[node][i & (MAX_NODES - 1)];
+
+		if (n >= MAX_NODES || !(tc->nodes & (1ULL << n)))
+			continue;
+		if (!rule_spare(node_weight[n], committed_node(n, now)))
+			continue;
+		cpu = idle_in_node(p, tc->wide, n, 0);
+		if (cpu >= 0)
+			return cpu;
+	}
+	return -ENOENT;
+}
+
+/* An idle CPU for a task that belongs to @llc, or a negative number; @stat tells how far away. */
+static s32 idle_near(struct task_struct *p, struct task_ctx *tc, s32 prev_cpu, u32 llc, u32 *stat)
+{
+	struct cpu_ctx *prev = cpu_ctx_of(prev_cpu);
+	u32 node = node_of_llc(llc);
+	bool prev_ok = prev && prev->llc == llc &&
+		       (tc->wide || bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr));
+	s32 cpu;
+
+	*stat = STAT_IDLE_PREV;
+	if (prev_ok && (!smt_on || idle_core(prev_cpu, node)) &&
+	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
+		return prev_cpu;
+	*stat = STAT_IDLE_LLC;
+	if (smt_on) {
+		cpu = idle_in_llc(p, tc->wide, llc, SCX_PICK_IDLE_CORE);
+		if (cpu >= 0)
+			return cpu;
+		*stat = STAT_IDLE_PREV;
+		if (prev_ok && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
+			return prev_cpu;
+		*stat = STAT_IDLE_LLC;
+	}
+	cpu = idle_in_llc(p, tc->wide, llc, 0);
+	if (cpu >= 0)
+		return cpu;
+	*stat = STAT_IDLE_NODE;
+	if (node < MAX_NODES && node_nr_llcs[node] > 1) {
+		cpu = idle_in_node(p, tc->wide, node, 0);
+		if (cpu >= 0)
+			return cpu;
+	}
+	*stat = STAT_IDLE_REMOTE;
+	return nr_nodes > 1 ? idle_elsewhere(p, tc, node) : -ENOENT;
+}
+
+static s32 place_wakeup(struct task_struct *p, struct task_ctx *tc, s32 prev_cpu, u64 wake_flags)
+{
+	u32 this_cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *this = cpu_ctx_of(this_cpu);
+	struct cpu_ctx *prev = cpu_ctx_of(prev_cpu);
+	struct task_slot *slot = slot_of(tc);
+	u32 llc = wanted_llc(slot, tc), stat;
+	s32 cpu;
+
+	if (!this || !prev)
+		return prev_cpu;
+	if (llc != NO_LLC) {
+		wish_done(slot, llc);
+	} else {
+		llc = prev->llc;
+		if (sync_ns && wake_flags & SCX_WAKE_SYNC &&
+		    place_sync(p, tc, this_cpu, this, prev)) {
+			run_on_idle(p, tc, this_cpu, STAT_SYNC);
+			return this_cpu;
+		}
+	}
+	if (llc >= nr_llcs)
+		return prev_cpu;
+
+	cpu = idle_near(p, tc, prev_cpu, llc, &stat);
+	if (cpu >= 0) {
+		run_on_idle(p, tc, cpu, stat);
+		return cpu;
+	}
+	cpu = prev_cpu;
+	if (prev->llc != llc || (!tc->wide && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
+		cpu = any_cpu_in_llc(p, llc);
+	if (cpu < 0)	/* not allowed in its LLC any more: enqueue() sorts it out */
+		return prev_cpu;
+	return wait_in_llc(p, tc, llc, cpu);
+}
+
+#endif

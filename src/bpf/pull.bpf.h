@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Work conservation (R9): what a CPU does when its own queues are empty, and who wakes an idle CPU
+ * for a task that has waited too long.
+ *
+ * A CPU that goes idle looks in its LLC, then in its node, then in other nodes, nearest first.
+ * Outside its own LLC it takes only from queues whose head has waited for the pull delay. Nobody
+ * would wake that CPU later, so the first tick of each period in an LLC with waiting tasks sweeps:
+ * it kicks an idle CPU when the head is old enough. Hence the bound: pull delay plus one tick.
+ *
+ * Tasks are taken with move_to_local, which skips a task that may not run here: a task's affinity
+ * can change at any time, and moving one by name would abort the scheduler when it does.
+ */
+#ifndef __BALLAST_PULL_BPF_H
+#define __BALLAST_PULL_BPF_H
+
+#define PULL_ATTEMPTS 8		/* CPU queues tried per LLC; bounds the work of one dispatch */
+
+static bool head_is_old(u64 queue, u64 now)
+{
+	u64 enq_at;
+
+	return queue_head(queue, NULL, &enq_at) && enq_at &&
+	       time_delta(now, enq_at) >= pull_delay_ns;
+}
+
+/* Take a narrow task from the queue of any CPU in @llc. @now 0: whatever its age. */
+static bool pull_narrow(u32 llc, s32 this_cpu, u64 now)
+{
+	struct llc_state *ls = llc_state_of(llc);
+	u32 words = (weight_of_llc(llc) + 63) / 64, word, tries;
+
+	if (!ls)
+		return false;
+	bpf_for(word, 0, words) {
+		u64 bits;
+
+		if (word >= NARROW_WORDS)
+			break;
+		bits = *(volatile u64 *)&ls->narrow[word];
+		bpf_for(tries, 0, PULL_ATTEMPTS) {
+			u32 bit, cpu;
+
+			if (!bits)
+				break;
+			bit = ctz64(bits);
+			bits &= bits - 1;
+			cpu = cpu_at(llc, word * 64 + bit);
+			if (cpu == NO_CPU || cpu == this_cpu)
+				continue;
+			if (now && !head_is_old(CPU_QUEUE(cpu), now))
+				continue;
+			if (scx_bpf_dsq_move_to_local(CPU_QUEUE(cpu), 0))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool has_narrow(u32 llc)
+{
+	struct llc_state *ls = llc_state_of(llc);
+	u64 any = 0;
+	u32 i;
+
+	if (!ls)
+		return false;
+	for (i = 0; i < NARROW_WORDS; i++)
+		any |= *(volatile u64 *)&ls->narrow[i];
+	return any;
+}
+
+static bool pull_llc(u32 llc, s32 this_cpu, u64 now)
+{
+	if (head_is_old(LLC_QUEUE(llc), now) && scx_bpf_dsq_move_to_local(LLC_QUEUE(llc), 0))
+		return true;
+	return pull_narrow(llc, this_cpu, now);
+}
+
+static bool pull_node(u32 node, u32 own_llc, s32 this_cpu, u64 now)
+{
+	struct node_state *ns = node_state_of(node);
+	u32 first, i;
+	u64 bits;
+
+	if (!ns || node >= MAX_NODES)
+		return false;
+	first = node_first_llc[node];
+	bits = *(volatile u64 *)&ns->waiting;
+	bpf_for(i, 0, MAX_LLCS_PER_NODE) {
+		u32 bit, llc;
+
+		if (!bits)
+			break;
+		bit = ctz64(bits);
+		bits &= bits - 1;
+		llc = first + bit;
+		if (llc == own_llc)
+			continue;
+		if (pull_llc(llc, this_cpu, now))
+			return true;
+		/* A task that is being inserted right now is found again by the next sweep. */
+		if (scx_bpf_dsq_nr_queued(LLC_QUEUE(llc)) <= 0 && !has_narrow(llc))
+			__sync_fetch_and_and(&ns->waiting, ~(1ULL << bit));
+	}
+	return false;
+}
+
+static void pull(struct cpu_ctx *cc, s32 cpu)
+{
+	u32 own = cc->node & (MAX_NODES - 1), i;
+	u64 now;
+
+	if (has_narrow(cc->llc) && pull_narrow(cc->llc, cpu, 0)) {
+		stat_add(cc, STAT_PULL_LLC, 1);
+		return;
+	}
+	if (nr_llcs == 1)
+		return;
+	now = scx_bpf_now();
+	bpf_for(i, 0, nr_nodes) {
+		u32 node = node_order[own][i & (MAX_NODES - 1)];
+		struct node_state *ns = node_state_of(node);
+
+		if (!ns || !*(volatile u64 *)&ns->waiting)
+			continue;
+		if (pull_node(node, cc->llc, cpu, now)) {
+			stat_add(cc, i ? STAT_PULL_REMOTE : STAT_PULL_NODE, 1);
+			return;
+		}
+	}
+}
+
+/* Kick an idle CPU that may run the head of @queue, the nearest to @llc; false when none is idle. */
+static bool kick_for(u64 queue, u32 llc, bool remote)
+{
+	struct task_struct *head = __COMPAT_scx_bpf_dsq_peek(queue);
+	u32 own = node_of_llc(llc) & (MAX_NODES - 1), i;
+	struct task_ctx *tc;
+	bool wide;
+	s32 cpu;
+
+	if (!head)
+		return false;
+	tc = task_ctx_of(head);
+	wide = tc && tc->wide;
+	cpu = idle_in_llc(head, wide, llc, 0);
+	if (cpu < 0 && remote) {
+		bpf_for(i, 0, nr_nodes) {
+			cpu = idle_in_node(head, wide, node_order[own][i & (MAX_NODES - 1)], 0);
+			if (cpu >= 0)
+				break;
+		}
+	}
+	if (cpu < 0)
+		return false;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return true;
+}
+
+static bool sweep_queue(struct cpu_ctx *cc, u64 queue, u32 llc, u64 now, u64 period)
+{
+	if (scx_bpf_dsq_nr_queued(queue) <= 0)
+		return false;
+	hint_waiting(llc);
+	/* An idle CPU of the same LLC is woken at once, one farther away after the pull delay. */
+	if (kick_for(queue, llc, head_is_old(queue, now))) {
+		stat_add(cc, STAT_KICK, 1);
+		stat_add(cc, STAT_WASTED_NS, period);
+	}
+	return true;
+}
+
+/* Called from tick(): once a period for the LLC's queue, each time for the CPU's own. */
+static void sweep(struct cpu_ctx *cc, s32 cpu)
+{
+	struct llc_state *ls = llc_state_of(cc->llc);
+	u64 now = scx_bpf_now(), last, period;
+
+	if (!ls)
+		return;
+	if (cc->queued)
+		sweep_queue(cc, CPU_QUEUE(cpu), cc->llc, now, 0);
+	last = *(volatile u64 *)&ls->swept_at;
+	period = now - last;
+	if (period < sweep_ns || __sync_val_compare_and_swap(&ls->swept_at, last, now) != last)
+		return;
+	sweep_queue(cc, LLC_QUEUE(cc->llc), cc->llc, now,
+		    period < 2 * sweep_ns ? period : sweep_ns);
+}
+
+#endif

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Every flag in one place.
+//!
+//! Flags of the sched_ext ecosystem are spelled as its other schedulers spell them. Values are
+//! checked here, while the user's words are still known, so that the rest of the program sees only
+//! sensible numbers. A bad flag ends with exit status 2.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use scx_utils::libbpf_clap_opts::LibbpfOpts;
+
+/// `0.1.0-g<sha>[-dirty] <triple>`, as sched_ext schedulers print it.
+pub const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    env!("BALLAST_GIT_VERSION"),
+    " ",
+    env!("BALLAST_TARGET")
+);
+
+/// A NUMA-aware sched_ext scheduler.
+///
+/// Without a command it loads the scheduler and stays in the foreground until Ctrl-C; the machine
+/// then goes back to the kernel's own scheduler.
+#[derive(Debug, Parser)]
+#[command(name = "scx_ballast", version = VERSION, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the machine as the scheduler sees it.
+    Topology(TopologyArgs),
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct TopologyArgs {
+    /// How to print the topology.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Split LLCs into virtual ones of MIN to MAX cores, as the scheduler would with this flag.
+    #[arg(long, value_name = "MIN-MAX", num_args = 0..=1, require_equals = true,
+          default_missing_value = "2-8", value_parser = parse_virt_llc)]
+    pub virt_llc: Option<VirtLlc>,
+}
+
+/// Cores per virtual LLC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VirtLlc {
+    pub min: usize,
+    pub max: usize,
+}
+
+impl VirtLlc {
+    pub fn range(self) -> (usize, usize) {
+        (self.min, self.max)
+    }
+}
+
+fn parse_virt_llc(text: &str) -> Result<VirtLlc, String> {
+    let (min, max) = text
+        .split_once('-')
+        .ok_or("expected MIN-MAX, for example 2-8")?;
+    let number = |s: &str| {
+        s.parse::<usize>()
+            .map_err(|_| format!("'{s}' is not a number of cores"))
+    };
+    let (min, max) = (number(min)?, number(max)?);
+    if min == 0 || min > max {
+        return Err(format!("expected 1 <= MIN <= MAX, got {min}-{max}"));
+    }
+    Ok(VirtLlc { min, max })
+}
+
+/// Seconds, possibly a fraction; scx_stats' clients use the same.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| format!("'{text}' is not a number of seconds"))?;
+    if !(0.001..=86400.0).contains(&seconds) {
+        return Err("expected 0.001 to 86400 seconds".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Flags of the scheduler itself.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    /// Longest time a task runs before others in its queue get a turn.
+    #[arg(long, value_name = "USEC", default_value_t = 5000,
+          value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    pub slice_us: u64,
+
+    /// Shortest turn: slices shrink down to this when a queue is long.
+    #[arg(long, value_name = "USEC", default_value_t = 1000,
+          value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
+    pub slice_min_us: u64,
+
+    /// How long a task waits in its own LLC before idle CPUs of other LLCs and nodes may take it.
+    #[arg(long, value_name = "USEC", default_value_t = 500,
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    pub pull_delay_us: u64,
+
+    /// Leave a wakee behind its waker when the waker has so far slept within this time after such a
+    /// wake-up; 0 never does.
+    #[arg(long, value_name = "USEC", default_value_t = 50,
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    pub sync_us: u64,
+
+    /// How long a forked task that has hardly run counts for its node while it sleeps; 0 never.
+    #[arg(long, value_name = "MSEC", default_value_t = 1000,
+          value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub newborn_ms: u64,
+
+    /// Tasks that the daemon can see at one time; tasks beyond that are scheduled all the same.
+    #[arg(long, value_name = "N", default_value_t = 32768,
+          value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    pub max_tasks: u32,
+
+    /// Split LLCs into virtual ones of MIN to MAX cores: shorter queues, less contention.
+    #[arg(long, value_name = "MIN-MAX", num_args = 0..=1, require_equals = true,
+          default_missing_value = "2-8", value_parser = parse_virt_llc)]
+    pub virt_llc: Option<VirtLlc>,
+
+    /// Use one idle mask for the machine instead of one per node, as kernels before 6.15 do.
+    #[arg(long)]
+    pub global_idle_mask: bool,
+
+    /// Schedule only tasks of policy SCHED_EXT; all others stay with the kernel's scheduler.
+    #[arg(long)]
+    pub partial: bool,
+
+    /// Print statistics every SEC seconds while the scheduler runs.
+    #[arg(long, value_name = "SEC", value_parser = parse_seconds)]
+    pub stats: Option<Duration>,
+
+    /// Print statistics of a running scx_ballast every SEC seconds; does not load anything.
+    #[arg(long, value_name = "SEC", value_parser = parse_seconds)]
+    pub monitor: Option<Duration>,
+
+    /// Describe the statistics.
+    #[arg(long)]
+    pub help_stats: bool,
+
+    /// Length of the debug dump after an abort; 0 is the kernel's default.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub exit_dump_len: u32,
+
+    /// Say more, libbpf's messages included; repeat for even more.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
+    #[command(flatten, next_help_heading = "Libbpf Options")]
+    pub libbpf: LibbpfOpts,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn ecosystem_spellings_parse() {
+        let cli = Cli::try_parse_from([
+            "scx_ballast",
+            "--stats",
+            "0.5",
+            "--partial",
+            "--exit-dump-len",
+            "65536",
+            "-vv",
+            "--virt-llc",
+        ])
+        .expect("all of these are spelled as other schedulers spell them");
+        assert_eq!(cli.run.stats, Some(Duration::from_millis(500)));
+        assert!(cli.run.partial);
+        assert_eq!(cli.run.verbose, 2);
+        assert_eq!(cli.run.virt_llc, Some(VirtLlc { min: 2, max: 8 }));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for bad in [
+            vec!["--slice-us", "0"],
+            vec!["--slice-us", "x"],
+            vec!["--stats", "-1"],
+            vec!["--stats", "nan"],
+            vec!["--virt-llc=8-2"],
+            vec!["--virt-llc=0-2"],
+            vec!["--max-tasks", "0"],
+            vec!["--no-such-flag"],
+            vec!["no-such-command"],
+        ] {
+            let args = ["scx_ballast"].into_iter().chain(bad.iter().copied());
+            assert!(Cli::try_parse_from(args).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The main loop: one thread, woken by a tick, a statistics request or a signal, never spinning.
+//!
+//! The daemon is not needed for scheduling: BPF goes on by itself while it is stopped, and the
+//! kernel takes the machine back when it dies. Its memory is locked, so that it can still end the
+//! scheduler in time when the machine is out of memory.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use crossbeam::channel::{Receiver, bounded, select, tick};
+use log::{info, warn};
+use scx_stats::prelude::StatsServer;
+use scx_utils::{init_libbpf_logging, try_set_rlimit_infinity};
+
+use crate::cli::{RunArgs, VERSION};
+use crate::kernel::check;
+use crate::kernel::load::{ObjectSpace, Scheduler};
+use crate::machine::Machine;
+use crate::observe::{self, Answer, Reporter, Request};
+
+/// How often the daemon looks whether the kernel has ended the scheduler.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How a round under one load of the BPF half ended.
+enum Ended {
+    ByUser,
+    Restart,
+}
+
+/// Log to stderr: plain lines, times only when asked for more.
+fn init_logging(verbose: u8) -> Result<()> {
+    let level = if verbose > 0 {
+        simplelog::LevelFilter::Debug
+    } else {
+        simplelog::LevelFilter::Info
+    };
+    let config = simplelog::ConfigBuilder::new()
+        .set_time_level(simplelog::LevelFilter::Off)
+        .set_thread_level(simplelog::LevelFilter::Off)
+        .set_target_level(simplelog::LevelFilter::Off)
+        .set_location_level(simplelog::LevelFilter::Off)
+        .build();
+    simplelog::TermLogger::init(
+        level,
+        config,
+        simplelog::TerminalMode::Stderr,
+        simplelog::ColorChoice::Auto,
+    )
+    .context("starting the log")?;
+    init_libbpf_logging((verbose > 0).then_some(libbpf_rs::PrintLevel::Debug));
+    Ok(())
+}
+
+/// Ctrl-C and SIGTERM as messages. Installed first, so that a signal during start-up ends it too.
+fn signals() -> Result<Receiver<()>> {
+    let (tx, rx) = bounded(1);
+    ctrlc::set_handler(move || {
+        let _ = tx.try_send(());
+    })
+    .context("installing the signal handler")?;
+    Ok(rx)
+}
+
+/// Keep what we have touched in memory, now and later.
+fn lock_memory() {
+    // SAFETY: flags only; a failure leaves everything as it was.
+    let done = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
+    if done != 0 {
+        warn!(
+            "cannot lock memory ({}): the daemon may stall under memory pressure",
+            std::io::Error::last_os_error()
+        );
+    }
+}
+
+fn announce(args: &RunArgs, machine: &Machine) {
+    info!("scx_ballast {VERSION}");
+    info!(
+        "arguments: {}",
+        std::env::args().skip(1).collect::<Vec<_>>().join(" ")
+    );
+    for warning in machine.warnings() {
+        warn!("{warning}");
+    }
+    info!(
+        "{} CPUs in {} NUMA nodes and {} LLCs, SMT {}{}",
+        machine.cpus().len(),
+        machine.nr_cpu_nodes(),
+        machine.llcs().len(),
+        if machine.smt() { "on" } else { "off" },
+        if args.partial {
+            ", SCHED_EXT tasks only"
+        } else {
+            ""
+        }
+    );
+}
+
+/// Load once and serve until the user or the kernel ends it.
+fn round(args: &RunArgs, shutdown: &Receiver<()>) -> Result<Ended> {
+    let started = Instant::now();
+    let machine = Machine::detect(args.virt_llc.map(|v| v.range()))?;
+    announce(args, &machine);
+    if shutdown.try_recv().is_ok() {
+        return Ok(Ended::ByUser);
+    }
+    let mut space = ObjectSpace::uninit();
+    let sched = Scheduler::load(args, &machine, &mut space)?;
+    let server = StatsServer::new(observe::server_data())
+        .launch()
+        .context("starting the statistics server")?;
+    let (answers, requests) = server.channels();
+    let mut reporter = Reporter::new(started.elapsed());
+    lock_memory();
+    info!(
+        "enabled after {} ms; stays in the foreground, Ctrl-C ends it",
+        started.elapsed().as_millis()
+    );
+
+    let ticks = tick(TICK);
+    let mut by_user = false;
+    while !by_user && !sched.exited() {
+        select! {
+            recv(ticks) -> _ => {}
+            recv(shutdown) -> _ => by_user = true,
+            recv(requests) -> request => {
+                let answer = match request.context("the statistics server is gone")? {
+                    Request::Stats => reporter.report(&sched, &machine).map(Box::new).map(Answer::Stats),
+                    Request::Move { pid, node } => observe::move_task(&sched, &machine, pid, node)
+                        .map(|()| Answer::Moved),
+                };
+                let answer = answer.unwrap_or_else(|err| Answer::Failed(format!("{err:#}")));
+                answers.send(answer).context("the statistics server is gone")?;
+            }
+        }
+    }
+    Ok(if sched.end()? && !by_user {
+        Ended::Restart
+    } else {
+        Ended::ByUser
+    })
+}
+
+/// `scx_ballast [FLAGS]`.
+pub fn run(args: &RunArgs) -> Result<()> {
+    init_logging(args.verbose)?;
+    let shutdown = signals()?;
+    check::check()?;
+    try_set_rlimit_infinity();
+    if let Some(interval) = args.stats {
+        observe::monitor_in_background(interval);
+    }
+    while let Ended::Restart = round(args, &shutdown)? {
+        info!("the machine's CPUs have changed: loading again");
+    }
+    Ok(())
+}

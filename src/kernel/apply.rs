@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Writing wanted homes.
+//!
+//! A wish names the sequence count of the slot it was decided for, so that it can never reach
+//! another task that got the slot in the meantime: BPF ignores it then.
+
+use thiserror::Error;
+
+use super::intf::task_slot;
+use super::mapped::MappedArray;
+use crate::machine::LlcIdx;
+
+/// Why a wish could not be written.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum WishError {
+    #[error("no task {0} is seen by the scheduler")]
+    NoSuchTask(i32),
+    #[error("task {pid} may not use any CPU of node {node}")]
+    NotAllowed { pid: i32, node: u32 },
+}
+
+/// What BPF reads: `seq << 32 | LLC + 1`.
+fn wish(seq: u32, llc: LlcIdx) -> u64 {
+    u64::from(seq) << 32 | (u64::from(llc.0) + 1)
+}
+
+/// Ask BPF to move thread `pid` to `llc` of dense node `node`.
+pub(super) fn want(
+    slots: &MappedArray<task_slot>,
+    used: usize,
+    pid: i32,
+    node: u32,
+    llc: LlcIdx,
+) -> Result<(), WishError> {
+    for i in 0..used.min(slots.len()) {
+        let Some(slot) = slots.get(i) else { break };
+        if slot.pid != pid || slot.seq % 2 == 1 || slot.seq == 0 {
+            continue;
+        }
+        if slot.nodes & (1 << node) == 0 {
+            return Err(WishError::NotAllowed { pid, node });
+        }
+        if let Some(at) = slots.at(i) {
+            // SAFETY: inside the mapping; `wanted` is ours to write, whole and aligned.
+            unsafe { (&raw mut (*at.as_ptr()).wanted).write_volatile(wish(slot.seq, llc)) };
+        }
+        return Ok(());
+    }
+    Err(WishError::NoSuchTask(pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_is_never_zero_and_names_its_owner() {
+        assert_eq!(wish(2, LlcIdx(0)), (2 << 32) | 1);
+        assert_eq!(wish(0xffff_fffe, LlcIdx(1023)), 0xffff_fffe_0000_0400);
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Load and attach the BPF half: the machine and the flags become its constants and map sizes.
+//!
+//! Everything that BPF takes as constant is written between open and load; the tables that need a
+//! map are written between load and attach. After attach Rust writes nothing but wishes.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+use anyhow::{Context, Result};
+use libbpf_rs::{Link, OpenObject, ProgramInput};
+use log::info;
+use scx_utils::{
+    UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report,
+};
+
+use super::intf;
+use super::mapped::MappedArray;
+use super::skel::{BallastSkel, BallastSkelBuilder, OpenBallastSkel};
+use crate::cli::RunArgs;
+use crate::machine::{LlcIdx, Machine, NodeIdx};
+
+/// The attached scheduler. Dropping it gives the machine back to the kernel's own scheduler.
+pub struct Scheduler<'obj> {
+    pub(super) skel: BallastSkel<'obj>,
+    link: Option<Link>,
+    pub(super) slots: MappedArray<intf::task_slot>,
+    pub(super) llcs: MappedArray<intf::llc_counters>,
+    pub(super) cpus: MappedArray<intf::cpu_ctx>,
+    /// Newborn epochs, in ns; 0: newborns are not counted.
+    pub(super) newborn_epoch_ns: u64,
+}
+
+/// The kernel's own memory for the skeleton; outlives one load, is reused by the next.
+pub type ObjectSpace = MaybeUninit<OpenObject>;
+
+/// ops.flags for this kernel: what it does not know is 0 in `compat`.
+fn ops_flags(args: &RunArgs, machine: &Machine) -> u64 {
+    let mut flags = *compat::SCX_OPS_ENQ_LAST
+        | *compat::SCX_OPS_ENQ_EXITING
+        | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
+        | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
+    if args.partial {
+        flags |= *compat::SCX_OPS_SWITCH_PARTIAL;
+    }
+    if machine.nr_cpu_nodes() > 1 && !args.global_idle_mask {
+        flags |= *compat::SCX_OPS_BUILTIN_IDLE_PER_NODE;
+    }
+    flags
+}
+
+fn set_constants(skel: &mut OpenBallastSkel<'_>, args: &RunArgs, machine: &Machine) -> Result<()> {
+    let per_node = skel.struct_ops.ballast().flags & *compat::SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
+    let ro = skel
+        .maps
+        .rodata_data
+        .as_mut()
+        .context("the BPF object has no constants")?;
+
+    ro.nr_cpu_ids = machine.nr_cpu_ids() as u32;
+    ro.nr_llcs = machine.llcs().len() as u32;
+    ro.nr_nodes = machine.nr_cpu_nodes() as u32;
+    ro.smt_on = machine.smt();
+    ro.per_node_idle = per_node;
+    ro.nr_slots = args.max_tasks;
+    ro.slice_ns = args.slice_us * 1000;
+    ro.slice_min_ns = args.slice_min_us.min(args.slice_us) * 1000;
+    ro.pull_delay_ns = args.pull_delay_us * 1000;
+    ro.sync_ns = args.sync_us * 1000;
+    ro.newborn_epoch_ns = newborn_epoch_ns(args);
+
+    for node in machine.cpu_nodes() {
+        let n = node.idx.as_usize();
+        ro.node_id[n] = node.id;
+        ro.node_weight[n] = node.weight();
+        ro.node_first_llc[n] = u32::from(node.llcs.start);
+        ro.node_nr_llcs[n] = node.llcs.len() as u32;
+        for (i, near) in machine.nearest_first(node.idx).iter().enumerate() {
+            ro.node_order[n][i] = near.0 as u8;
+        }
+    }
+    for llc in machine.llcs() {
+        let l = llc.idx.as_usize();
+        ro.llc_node[l] = u32::from(llc.node.0);
+        ro.llc_weight[l] = llc.weight();
+        ro.llc_first_pos[l] = u32::from(llc.cpus.start);
+    }
+    for cpu in machine.cpus() {
+        ro.pos_cpu[cpu.idx.as_usize()] = cpu.id as u16;
+    }
+    Ok(())
+}
+
+fn newborn_epoch_ns(args: &RunArgs) -> u64 {
+    args.newborn_ms * 1_000_000 / u64::from(intf::NEWBORN_BUCKETS)
+}
+
+fn set_sizes(skel: &mut OpenBallastSkel<'_>, args: &RunArgs, machine: &Machine) -> Result<()> {
+    let cpu_ids = machine.nr_cpu_ids() as u32;
+    let llcs = machine.llcs().len() as u32;
+    let maps = &mut skel.maps;
+    maps.slots.set_max_entries(args.max_tasks)?;
+    maps.free_slots.set_max_entries(args.max_tasks)?;
+    maps.llc_counts.set_max_entries(llcs)?;
+    maps.llc_states.set_max_entries(llcs)?;
+    maps.cpu_ctxs.set_max_entries(cpu_ids)?;
+    maps.cpu_scratches.set_max_entries(cpu_ids)?;
+    Ok(())
+}
+
+/// Tell BPF where each CPU is; a CPU that is offline or unknown gets no LLC.
+fn set_cpus(cpus: &MappedArray<intf::cpu_ctx>, machine: &Machine) {
+    for id in 0..cpus.len() {
+        let mut ctx = intf::cpu_ctx {
+            llc: intf::NO_LLC,
+            ..Default::default()
+        };
+        if let Some(cpu) = machine.cpu_by_id(id as u32) {
+            let llc = &machine.llcs()[cpu.llc.as_usize()];
+            ctx.llc = u32::from(cpu.llc.0);
+            ctx.node = u32::from(cpu.node.0);
+            ctx.idx = u32::from(cpu.idx.0 - llc.cpus.start);
+        }
+        cpus.set(id, ctx);
+    }
+}
+
+impl<'obj> Scheduler<'obj> {
+    /// Load for `machine` and attach. On any error the machine keeps the scheduler it has.
+    pub fn load(args: &RunArgs, machine: &Machine, space: &'obj mut ObjectSpace) -> Result<Self> {
+        let mut builder = BallastSkelBuilder::default();
+        builder.obj_builder.debug(args.verbose > 1);
+        let open_opts = args.libbpf.clone().into_bpf_open_opts();
+        let mut skel = scx_ops_open!(builder, space, ballast, open_opts)?;
+        let ops = skel.struct_ops.ballast_mut();
+        ops.exit_dump_len = args.exit_dump_len;
+        ops.flags = ops_flags(args, machine);
+        info!("ops flags: {:#x}", skel.struct_ops.ballast().flags);
+        set_constants(&mut skel, args, machine)?;
+        set_sizes(&mut skel, args, machine)?;
+
+        let mut skel = scx_ops_load!(skel, ballast, uei)?;
+        let slots = MappedArray::new(&skel.maps.slots.as_fd(), args.max_tasks as usize)
+            .context("mapping the task slots")?;
+        let llcs = MappedArray::new(&skel.maps.llc_counts.as_fd(), machine.llcs().len())
+            .context("mapping the LLC counters")?;
+        let cpus = MappedArray::new(&skel.maps.cpu_ctxs.as_fd(), machine.nr_cpu_ids())
+            .context("mapping the CPU table")?;
+        set_cpus(&cpus, machine);
+        let link = scx_ops_attach!(skel, ballast)?;
+        Ok(Self {
+            skel,
+            link: Some(link),
+            slots,
+            llcs,
+            cpus,
+            newborn_epoch_ns: newborn_epoch_ns(args),
+        })
+    }
+
+    /// Has the kernel ended the scheduler?
+    pub fn exited(&self) -> bool {
+        uei_exited!(&self.skel, uei)
+    }
+
+    /// Unload, print how it ended, and tell whether it asks to be loaded again.
+    ///
+    /// # Errors
+    /// When the kernel aborted the scheduler: the kernel's reason.
+    pub fn end(mut self) -> Result<bool> {
+        drop(self.link.take());
+        let info: UserExitInfo = uei_report!(&self.skel, uei)?;
+        Ok(info.should_restart())
+    }
+
+    /// Run the observe program: what only BPF can read.
+    pub(super) fn observe_queues(&self) -> Result<intf::observe_arg> {
+        let mut arg = intf::observe_arg::default();
+        // SAFETY: a repr(C) struct of integers, borrowed for the call alone.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(
+                (&raw mut arg).cast::<u8>(),
+                size_of::<intf::observe_arg>(),
+            )
+        };
+        let input = ProgramInput {
+            context_in: Some(bytes),
+            ..Default::default()
+        };
+        self.skel
+            .progs
+            .ballast_observe
+            .test_run(input)
+            .context("running the observe program")?;
+        Ok(arg)
+    }
+
+    /// Slots ever used and slots in use now.
+    pub(super) fn slot_counts(&self) -> (u32, u32) {
+        self.skel
+            .maps
+            .bss_data
+            .as_ref()
+            .map_or((0, 0), |bss| (bss.fresh_slots, bss.slots_used))
+    }
+
+    /// Ask for thread `pid` to be moved to node `node`, to the LLC there with most spare.
+    ///
+    /// # Errors
+    /// When the scheduler does not see the thread, or the thread may not run there.
+    pub fn want(
+        &self,
+        machine: &Machine,
+        pid: i32,
+        node: NodeIdx,
+    ) -> Result<(), super::apply::WishError> {
+        let first = machine.nodes()[node.as_usize()].llcs.start;
+        let used = self.slot_counts().0 as usize;
+        super::apply::want(&self.slots, used, pid, u32::from(node.0), LlcIdx(first))
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! scx_ballast: a NUMA-aware sched_ext scheduler.
+//!
+//! The module map. A module needs another only through its public face, and `policy` depends on
+//! `machine` alone: no clock, no I/O, no `unsafe` in either of the two's decisions.
+//!
+//! | module | concern |
+//! |---|---|
+//! | [`cli`] | every flag in one place |
+//! | [`machine`] | what the hardware looks like, in dense indices |
+//! | [`policy`] | the rules: pure, integer, deterministic |
+//! | [`kernel`] | the kernel dispatcher's Rust half: check, load, observe, apply |
+//! | [`daemon`] | the main loop: tick, requests, shutdown, restart |
+//! | [`observe`] | statistics server and monitor |
+
+pub mod cli;
+pub mod daemon;
+pub mod kernel;
+pub mod machine;
+pub mod observe;
+//pub mod policy;

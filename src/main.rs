@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The scx_ballast command: parse, pick a command, report the error; nothing else.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use scx_ballast::cli::{Cli, Command};
+use scx_ballast::{daemon, observe};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Some(Command::Topology(_)) => unimplemented!(),
+        None if cli.run.help_stats => observe::describe(),
+        None if cli.run.monitor.is_some() => observe::monitor_only(&cli.run),
+        None => daemon::run(&cli.run),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("Error: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

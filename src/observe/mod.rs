@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Statistics for people and tools: the scx_stats server, the monitor, and what they show.
+//!
+//! The server's threads never touch the scheduler: they send a [`Request`] to the main loop and
+//! pass its [`Answer`] on.
+
+mod report;
+mod stats;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use crossbeam::channel::{Receiver, Sender};
+use scx_stats::prelude::*;
+use serde_json::Value;
+
+use crate::cli::RunArgs;
+use crate::kernel::load::Scheduler;
+use crate::machine::Machine;
+
+pub use report::Reporter;
+pub use stats::{NodeStats, Stats};
+
+/// What a client may ask the main loop for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    Stats,
+    /// Move thread `pid` to the node with kernel id `node`.
+    Move {
+        pid: i32,
+        node: u32,
+    },
+}
+
+/// The main loop's answer.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    Stats(Box<Stats>),
+    Moved,
+    Failed(String),
+}
+
+type Channels<'a> = (&'a Sender<Request>, &'a Receiver<Answer>);
+
+fn ask(request: Request, (tx, rx): Channels<'_>) -> Result<Answer> {
+    tx.send(request)?;
+    match rx.recv()? {
+        Answer::Failed(why) => bail!(why),
+        answer => Ok(answer),
+    }
+}
+
+fn ask_stats(channels: Channels<'_>) -> Result<Stats> {
+    match ask(Request::Stats, channels)? {
+        Answer::Stats(stats) => Ok(*stats),
+        other => bail!("expected statistics, got {other:?}"),
+    }
+}
+
+/// An argument of a move request.
+fn number<T: std::str::FromStr>(args: &BTreeMap<String, String>, key: &str) -> Result<T> {
+    let text = args
+        .get(key)
+        .with_context(|| format!("a move needs '{key}'"))?;
+    text.parse()
+        .map_err(|_| anyhow!("{key}: '{text}' is not a number"))
+}
+
+/// The targets that the server offers: `top` (the statistics) and `move` (a wanted home).
+pub fn server_data() -> StatsServerData<Request, Answer> {
+    let open_top: Box<dyn StatsOpener<Request, Answer>> = Box::new(|channels| {
+        let mut last = ask_stats(channels)?;
+        let read: Box<dyn StatsReader<Request, Answer>> = Box::new(move |_args, channels| {
+            let now = ask_stats(channels)?;
+            let change = now.since(&last);
+            last = now;
+            change.to_json()
+        });
+        Ok(read)
+    });
+    let open_move: Box<dyn StatsOpener<Request, Answer>> = Box::new(|_channels| {
+        let read: Box<dyn StatsReader<Request, Answer>> = Box::new(|args, channels| {
+            let request = Request::Move {
+                pid: number(args, "pid")?,
+                node: number(args, "node")?,
+            };
+            ask(request, channels).map(|_| Value::from("wanted"))
+        });
+        Ok(read)
+    });
+    StatsServerData::new()
+        .add_meta(NodeStats::meta())
+        .add_meta(Stats::meta())
+        .add_ops("top", StatsOps { open: open_top, close: None })
+        .add_ops("move", StatsOps { open: open_move, close: None })
+}
+
+/// Carry out a move request.
+pub fn move_task(sched: &Scheduler<'_>, machine: &Machine, pid: i32, node: u32) -> Result<()> {
+    let target = machine
+        .node_by_id(node)
+        .filter(|n| !n.memory_only)
+        .with_context(|| format!("there is no node {node} with CPUs"))?;
+    Ok(sched.want(machine, pid, target.idx)?)
+}
+
+/// `--help-stats`.
+pub fn describe() -> Result<()> {
+    server_data().describe_meta(&mut std::io::stdout(), None)
+}
+
+fn monitor(interval: Duration, stop: impl Fn() -> bool) -> Result<()> {
+    let mut first = true;
+    scx_utils::monitor_stats::<Stats>(&[], interval, stop, |stats| {
+        // The first answer covers no time at all.
+        if !std::mem::take(&mut first) {
+            stats.print(&mut std::io::stdout().lock())?;
+            std::io::stdout().flush()?;
+        }
+        Ok(())
+    })
+}
+
+/// `--stats SEC`: a thread that prints until the process ends.
+pub fn monitor_in_background(interval: Duration) {
+    std::thread::spawn(move || {
+        if let Err(err) = monitor(interval, || false) {
+            log::warn!("statistics have stopped: {err:#}");
+        }
+    });
+}
+
+/// `--monitor SEC`: watch a running scheduler until Ctrl-C; waits for one to start.
+pub fn monitor_only(args: &RunArgs) -> Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stop_at_signal = stop.clone();
+    ctrlc::set_handler(move || {
+        // A second signal ends a monitor that is in the middle of a long interval.
+        if stop_at_signal.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })
+    .context("installing the signal handler")?;
+    monitor(args.monitor.unwrap_or(Duration::from_secs(1)), || {
+        stop.load(Ordering::Relaxed)
+    })
+}

@@ -144,12 +144,8 @@ static u32 committed_llc(u32 llc, u64 now)
 
 static u32 committed_node(u32 node, u64 now)
 {
-	u32 sum = 0, first, nr, i;
+	u32 sum = 0, first = first_llc(node), nr = nr_llcs_of(node), i;
 
-	if (node >= MAX_NODES)
-		return 0;
-	first = node_first_llc[node];
-	nr = node_nr_llcs[node];
 	bpf_for(i, 0, nr)
 		sum += committed_llc(first + i, now);
 	return sum;

@@ -281,7 +281,7 @@ static void note_affinity(struct task_struct *p, struct task_ctx *tc, const stru
 		if (!all)
 			continue;
 		if (bpf_cpumask_intersects(cast_mask(all), mask))
-			nodes |= 1ULL << (i & 63);
+			nodes |= node_bit(i);
 		if (wide && !bpf_cpumask_subset(cast_mask(all), mask))
 			wide = false;
 	}
@@ -384,10 +384,7 @@ static s32 init_llc(u32 llc)
 	if (!mask)
 		return -ENOMEM;
 	bpf_for(i, 0, weight_of_llc(llc)) {
-		u32 cpu = cpu_at(llc, i);
-
-		if (cpu != NO_CPU)
-			bpf_cpumask_set_cpu(cpu, mask);
+		bpf_cpumask_set_cpu(cpu_at(llc, i), mask);
 	}
 	mask = bpf_kptr_xchg(&ls->mask, mask);
 	if (mask)
@@ -399,22 +396,16 @@ static s32 init_node(u32 node)
 {
 	struct node_state *ns = node_state_of(node);
 	struct bpf_cpumask *mask;
-	u32 i, j, first, nr;
+	u32 i, j, first = first_llc(node), nr = nr_llcs_of(node);
 
-	if (!ns || node >= MAX_NODES)
+	if (!ns)
 		return -ENOENT;
 	mask = bpf_cpumask_create();
 	if (!mask)
 		return -ENOMEM;
-	first = node_first_llc[node];
-	nr = node_nr_llcs[node];
 	bpf_for(i, 0, nr) {
-		bpf_for(j, 0, weight_of_llc(first + i)) {
-			u32 cpu = cpu_at(first + i, j);
-
-			if (cpu != NO_CPU)
-				bpf_cpumask_set_cpu(cpu, mask);
-		}
+		bpf_for(j, 0, weight_of_llc(first + i))
+			bpf_cpumask_set_cpu(cpu_at(first + i, j), mask);
 	}
 	mask = bpf_kptr_xchg(&ns->mask, mask);
 	if (mask)
@@ -476,7 +467,7 @@ void BPF_STRUCT_OPS(ballast_dump, struct scx_dump_ctx *dctx)
 
 	bpf_for(i, 0, nr_nodes)
 		scx_bpf_dump("node %u: committed %u of %u CPUs\n", i, committed_node(i, now),
-			     i < MAX_NODES ? node_weight[i] : 0);
+			     weight_of_node(i));
 	bpf_for(i, 0, nr_llcs) {
 		struct llc_state *ls = llc_state_of(i);
 

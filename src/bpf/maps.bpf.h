@@ -182,22 +182,50 @@ static inline void stat_add(struct cpu_ctx *cc, u32 stat, u64 n)
 		cc->stat[stat] += n;
 }
 
-/* Topology tables, bounds-checked in one place for the verifier. */
+/*
+ * Topology tables. Indices are masked, not compared: they are right anyway, and a mask is what the
+ * verifier follows through every code generation.
+ */
 static inline u32 node_of_llc(u32 llc)
 {
-	return llc < MAX_LLCS ? llc_node[llc] : 0;
+	return llc_node[llc & (MAX_LLCS - 1)];
 }
 
 static inline u32 weight_of_llc(u32 llc)
 {
-	return llc < MAX_LLCS ? llc_weight[llc] : 0;
+	return llc_weight[llc & (MAX_LLCS - 1)];
 }
 
+static inline u32 weight_of_node(u32 node)
+{
+	return node_weight[node & (MAX_NODES - 1)];
+}
+
+static inline u32 first_llc(u32 node)
+{
+	return node_first_llc[node & (MAX_NODES - 1)];
+}
+
+static inline u32 nr_llcs_of(u32 node)
+{
+	return node_nr_llcs[node & (MAX_NODES - 1)];
+}
+
+/* The @i-th nearest node to @node; the 0th is itself. */
+static inline u32 nearest(u32 node, u32 i)
+{
+	return node_order[node & (MAX_NODES - 1)][i & (MAX_NODES - 1)];
+}
+
+static inline u64 node_bit(u32 node)
+{
+	return 1ULL << (node & (MAX_NODES - 1));
+}
+
+/* The @idx-th CPU of @llc. */
 static inline u32 cpu_at(u32 llc, u32 idx)
 {
-	u32 pos = llc < MAX_LLCS ? llc_first_pos[llc] + idx : MAX_CPUS;
-
-	return pos < MAX_CPUS ? pos_cpu[pos] : NO_CPU;
+	return pos_cpu[(llc_first_pos[llc & (MAX_LLCS - 1)] + idx) & (MAX_CPUS - 1)];
 }
 
 #endif

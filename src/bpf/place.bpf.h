@@ -85,13 +85,12 @@ static u32 fork_node(struct task_ctx *tc, struct cpu_scratch *scratch, u32 local
 	u32 i;
 	int node;
 
-	local &= MAX_NODES - 1;
 	bpf_for(i, 0, nr_nodes) {
 		if (i >= MAX_NODES)
 			break;
 		scratch->committed[i] = committed_node(i, now);
-		scratch->weight[i] = node_weight[i];
-		scratch->order[i] = node_order[local][i];
+		scratch->weight[i] = weight_of_node(i);
+		scratch->order[i] = nearest(local, i);
 	}
 	node = rule_fork_node(scratch->committed, scratch->weight, tc->nodes, scratch->order,
 			      nr_nodes);
@@ -102,12 +101,9 @@ static u32 fork_node(struct task_ctx *tc, struct cpu_scratch *scratch, u32 local
 static u32 fork_llc(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
 		    u32 node, u32 prev_llc, u64 now)
 {
-	u32 first, nr, i;
+	u32 first = first_llc(node), nr = nr_llcs_of(node), i;
 	int llc;
 
-	node &= MAX_NODES - 1;
-	first = node_first_llc[node];
-	nr = node_nr_llcs[node];
 	if (nr <= 1)
 		return first;
 	bpf_for(i, 0, nr) {
@@ -188,15 +184,14 @@ static s32 idle_elsewhere(struct task_struct *p, struct task_ctx *tc, u32 node)
 	s32 cpu;
 	u32 i;
 
-	node &= MAX_NODES - 1;
-	if (committed_node(node, now) < node_weight[node])
+	if (committed_node(node, now) < weight_of_node(node))
 		return -ENOENT;
 	bpf_for(i, 1, nr_nodes) {
-		u32 n = node_order[node][i & (MAX_NODES - 1)];
+		u32 n = nearest(node, i);
 
-		if (n >= MAX_NODES || !(tc->nodes & (1ULL << n)))
+		if (!(tc->nodes & node_bit(n)))
 			continue;
-		if (!rule_spare(node_weight[n], committed_node(n, now)))
+		if (!rule_spare(weight_of_node(n), committed_node(n, now)))
 			continue;
 		cpu = idle_in_node(p, tc->wide, n, 0);
 		if (cpu >= 0)
@@ -232,7 +227,7 @@ static s32 idle_near(struct task_struct *p, struct task_ctx *tc, s32 prev_cpu, u
 	if (cpu >= 0)
 		return cpu;
 	*stat = STAT_IDLE_NODE;
-	if (node < MAX_NODES && node_nr_llcs[node] > 1) {
+	if (nr_llcs_of(node) > 1) {
 		cpu = idle_in_node(p, tc->wide, node, 0);
 		if (cpu >= 0)
 			return cpu;

@@ -46,7 +46,7 @@ static bool pull_narrow(u32 llc, s32 this_cpu, u64 now)
 			bit = ctz64(bits);
 			bits &= bits - 1;
 			cpu = cpu_at(llc, word * 64 + bit);
-			if (cpu == NO_CPU || cpu == this_cpu)
+			if (cpu == this_cpu)
 				continue;
 			if (now && !head_is_old(CPU_QUEUE(cpu), now))
 				continue;
@@ -80,12 +80,11 @@ static bool pull_llc(u32 llc, s32 this_cpu, u64 now)
 static bool pull_node(u32 node, u32 own_llc, s32 this_cpu, u64 now)
 {
 	struct node_state *ns = node_state_of(node);
-	u32 first, i;
+	u32 first = first_llc(node), i;
 	u64 bits;
 
-	if (!ns || node >= MAX_NODES)
+	if (!ns)
 		return false;
-	first = node_first_llc[node];
 	bits = *(volatile u64 *)&ns->waiting;
 	bpf_for(i, 0, MAX_LLCS_PER_NODE) {
 		u32 bit, llc;
@@ -108,7 +107,7 @@ static bool pull_node(u32 node, u32 own_llc, s32 this_cpu, u64 now)
 
 static void pull(struct cpu_ctx *cc, s32 cpu)
 {
-	u32 own = cc->node & (MAX_NODES - 1), i;
+	u32 i;
 	u64 now;
 
 	if (has_narrow(cc->llc) && pull_narrow(cc->llc, cpu, 0)) {
@@ -119,7 +118,7 @@ static void pull(struct cpu_ctx *cc, s32 cpu)
 		return;
 	now = scx_bpf_now();
 	bpf_for(i, 0, nr_nodes) {
-		u32 node = node_order[own][i & (MAX_NODES - 1)];
+		u32 node = nearest(cc->node, i);
 		struct node_state *ns = node_state_of(node);
 
 		if (!ns || !*(volatile u64 *)&ns->waiting)
@@ -135,7 +134,7 @@ static void pull(struct cpu_ctx *cc, s32 cpu)
 static bool kick_for(u64 queue, u32 llc, bool remote)
 {
 	struct task_struct *head = __COMPAT_scx_bpf_dsq_peek(queue);
-	u32 own = node_of_llc(llc) & (MAX_NODES - 1), i;
+	u32 own = node_of_llc(llc), i;
 	struct task_ctx *tc;
 	bool wide;
 	s32 cpu;
@@ -147,7 +146,7 @@ static bool kick_for(u64 queue, u32 llc, bool remote)
 	cpu = idle_in_llc(head, wide, llc, 0);
 	if (cpu < 0 && remote) {
 		bpf_for(i, 0, nr_nodes) {
-			cpu = idle_in_node(head, wide, node_order[own][i & (MAX_NODES - 1)], 0);
+			cpu = idle_in_node(head, wide, nearest(own, i), 0);
 			if (cpu >= 0)
 				break;
 		}

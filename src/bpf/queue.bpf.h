@@ -89,9 +89,9 @@ static inline void hint_waiting(u32 llc)
 	struct node_state *ns = node_state_of(node);
 	u64 bit;
 
-	if (!ns || node >= MAX_NODES)
+	if (!ns)
 		return;
-	bit = 1ULL << ((llc - node_first_llc[node]) & 63);
+	bit = 1ULL << ((llc - first_llc(node)) & 63);
 	if (!(*(volatile u64 *)&ns->waiting & bit))
 		__sync_fetch_and_or(&ns->waiting, bit);
 }

@@ -71,7 +71,7 @@ static inline u32 wanted_llc(struct task_slot *slot, const struct task_ctx *tc)
 	if (likely(!wish) || wish >> 32 != slot->seq)
 		return NO_LLC;
 	llc = (u32)wish - 1;
-	if (llc >= nr_llcs || llc == tc->llc || !(tc->nodes & (1ULL << (node_of_llc(llc) & 63))))
+	if (llc >= nr_llcs || llc == tc->llc || !(tc->nodes & node_bit(node_of_llc(llc))))
 		return NO_LLC;
 	return llc;
 }

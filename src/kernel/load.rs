@@ -129,7 +129,10 @@ impl<'obj> Scheduler<'obj> {
     /// Load for `machine` and attach. On any error the machine keeps the scheduler it has.
     pub fn load(args: &RunArgs, machine: &Machine, space: &'obj mut ObjectSpace) -> Result<Self> {
         let mut builder = BallastSkelBuilder::default();
-        builder.obj_builder.debug(args.verbose > 1);
+        // debug(false) would take away the log that init_libbpf_logging() has set up.
+        if args.verbose > 1 {
+            builder.obj_builder.debug(true);
+        }
         let open_opts = args.libbpf.clone().into_bpf_open_opts();
         let mut skel = scx_ops_open!(builder, space, ballast, open_opts)?;
         let ops = skel.struct_ops.ballast_mut();

@@ -107,7 +107,8 @@ struct llc_counters {
 	 * running * T - stamp. Two plain additions per event; no read-modify-write of a timestamp.
 	 */
 	u64 stamp;
-	u64 pad[6];
+	u64 waiting;		/* tasks in its queue when the observe program last ran */
+	u64 pad[5];
 	/* Sleeping newborns by birth epoch: epoch << 32 | count. An old epoch reads as 0. */
 	u64 newborn[NEWBORN_BUCKETS];
 };
@@ -130,12 +131,9 @@ struct cpu_ctx {
 	u64 pad4[2];
 };
 
-/* Argument of the observe program: what only BPF can read. */
+/* Argument of the observe program, which brings llc_counters.waiting up to date. */
 struct observe_arg {
-	u64 now;
-	u32 nr_llcs;
-	u32 pad;
-	u32 waiting[MAX_LLCS];	/* tasks in the LLC's queue */
+	u64 now;		/* BPF's clock */
 };
 
 #endif

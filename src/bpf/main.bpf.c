@@ -501,14 +501,12 @@ int ballast_observe(struct observe_arg *arg)
 	u32 i;
 
 	arg->now = scx_bpf_now();
-	arg->nr_llcs = nr_llcs;
 	bpf_for(i, 0, nr_llcs) {
-		s32 n;
+		struct llc_counters *lc = llc_counters_of(i);
+		s32 n = scx_bpf_dsq_nr_queued(LLC_QUEUE(i));
 
-		if (i >= MAX_LLCS)
-			break;
-		n = scx_bpf_dsq_nr_queued(LLC_QUEUE(i));
-		arg->waiting[i] = n > 0 ? n : 0;
+		if (lc)
+			lc->waiting = n > 0 ? n : 0;
 	}
 	return 0;
 }

@@ -176,8 +176,8 @@ impl<'obj> Scheduler<'obj> {
         Ok(info.should_restart())
     }
 
-    /// Run the observe program: what only BPF can read.
-    pub(super) fn observe_queues(&self) -> Result<intf::observe_arg> {
+    /// Let BPF bring the queue lengths up to date; returns its clock, in ns.
+    pub(super) fn observe_queues(&self) -> Result<u64> {
         let mut arg = intf::observe_arg::default();
         // SAFETY: a repr(C) struct of integers, borrowed for the call alone.
         let bytes = unsafe {
@@ -195,7 +195,7 @@ impl<'obj> Scheduler<'obj> {
             .ballast_observe
             .test_run(input)
             .context("running the observe program")?;
-        Ok(arg)
+        Ok(arg.now)
     }
 
     /// Slots ever used and slots in use now.

@@ -72,8 +72,8 @@ fn epoch_at(now: u64, epoch_ns: u64) -> Option<u32> {
 impl Scheduler<'_> {
     /// Observe now.
     pub fn observe(&self, machine: &Machine) -> Result<Observation> {
-        let queues = self.observe_queues()?;
-        let epoch = epoch_at(queues.now, self.newborn_epoch_ns);
+        let now = self.observe_queues()?;
+        let epoch = epoch_at(now, self.newborn_epoch_ns);
         let mut nodes = vec![NodeLoad::default(); machine.nr_cpu_nodes()];
         for (load, node) in nodes.iter_mut().zip(machine.cpu_nodes()) {
             load.weight = node.weight();
@@ -86,9 +86,9 @@ impl Scheduler<'_> {
             let running = counters.running.max(0) as u32;
             load.running += running;
             load.committed += running + epoch.map_or(0, |e| newborns(&counters, e));
-            load.waiting += queues.waiting[llc.idx.as_usize()];
+            load.waiting += counters.waiting as u32;
             load.running_ns += (counters.running as u64)
-                .wrapping_mul(queues.now)
+                .wrapping_mul(now)
                 .wrapping_sub(counters.stamp);
         }
         let mut events = [0u64; intf::STAT_NR as usize];
@@ -102,7 +102,7 @@ impl Scheduler<'_> {
             }
         }
         Ok(Observation {
-            now: queues.now,
+            now,
             nodes,
             events: Events(events),
             tasks_seen: self.slot_counts().1,

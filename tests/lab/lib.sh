@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What the lab's scripts share: where things are kept, and which image belongs to a kernel name.
 # Sourced, not run.
+# shellcheck shell=bash disable=SC2034
 
 lab_dir=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 repo_dir=$(cd -- "$lab_dir/../.." && pwd -P)

@@ -76,7 +76,7 @@ fn masks() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn fork_node_is_the_first_least_loaded_of_the_order(

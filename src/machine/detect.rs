@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine that this process runs on, or the one below `SCX_SYSFS_PREFIX`.
 //!
-//! `scx_utils::Topology` tells nodes, their online CPUs, packages, core ids and core types. What it
-//! tells otherwise than the kernel's scheduling domains is read from sysfs again:
+//! sysfs is read here and not through `scx_utils::Topology`, whose answers differ from the kernel's
+//! scheduling domains, on which everything in this scheduler is built:
 //!
-//! - LLCs: it tells caches apart by their `id` files, which are missing on some machines and on
-//!   others (QEMU's AMD models) contradict shared_cpu_list, by which the kernel goes.
-//! - Cores: it tells them apart by node, package and core id; dies may repeat core ids.
-//! - Distances: its rows have one entry per online node, whatever the nodes' ids are.
-//! - Sizes: its number of possible CPUs is the running kernel's even below `SCX_SYSFS_PREFIX`, and
-//!   its number of CPU ids ends at the last folder, not at the last possible CPU.
-//! - CPUs in no node's folder are lost.
+//! - It tells caches apart by `id` files and cores by ids; see [`llc`] and [`first_siblings`].
+//! - Its rows of distances are by position, whatever the nodes' ids are; see [`add_distances`].
+//! - Its number of CPU ids ends at the last CPU folder, not at the last possible CPU, its number of
+//!   possible CPUs is the running kernel's even below `SCX_SYSFS_PREFIX`, and it loses CPUs that
+//!   are in no node's folder.
+//! - It reads every CPU's frequencies once per node: over a second on 16 nodes and 1024 CPUs, where
+//!   what is needed here takes a tenth of one.
 //!
-//! Odd but workable findings become warnings of the machine, not errors.
+//! A test keeps the two in agreement where they should agree. Odd but workable findings become
+//! warnings of the machine, not errors.
 
 use super::limits::*;
-use super::sysfs::{LastCache, Sysfs};
+use super::llc::{self, Facts};
+use super::sysfs::Sysfs;
 use super::{CpuDesc, Machine, MachineBuilder, MachineError, cpulist};
-use scx_utils::{CoreType, ROOT_PREFIX, Topology};
+use scx_utils::ROOT_PREFIX;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Machine {
@@ -32,73 +34,121 @@ impl Machine {
     pub fn detect(virt_llc: Option<(usize, usize)>) -> Result<Machine, MachineError> {
         let sysfs = Sysfs::below(&ROOT_PREFIX);
         let online: BTreeSet<u32> = sysfs.online_cpus()?.into_iter().collect();
-        let folders = sysfs.cpu_folders()?;
-        // Topology::new() would panic.
-        if online.is_empty() || folders.is_empty() {
-            return Err(MachineError::NoCpus);
-        }
-        let topology = Topology::new().map_err(MachineError::Topology)?;
+        let possible = sysfs.possible_cpus()?.unwrap_or_default();
+        let last = possible.iter().chain(&online).max();
 
         let mut builder = MachineBuilder::new();
         builder.virt_llc(virt_llc);
-        builder.nr_cpu_ids(nr_cpu_ids(&sysfs, &online, &folders)?);
-        add_nodes(&mut builder, &sysfs, &topology)?;
-        add_cpus(&mut builder, &sysfs, &topology, &online)?;
+        builder.nr_cpu_ids(last.map_or(0, |&last| last as usize + 1));
+        let node_of = add_nodes(&mut builder, &sysfs, &online)?;
+        let core_of = first_siblings(&sysfs, &online)?;
+        let little = match virt_llc {
+            Some(_) => little_cpus(&sysfs, &online)?,
+            None => BTreeSet::new(),
+        };
+
+        let mut facts = BTreeMap::new();
+        for &id in &online {
+            let cache = sysfs.last_cache(id)?;
+            facts.insert(
+                id,
+                Facts {
+                    node: node_of[&id],
+                    core: core_of[&id],
+                    cache,
+                },
+            );
+        }
+        let llc_of = llc::llc_keys(&mut builder, &facts);
+        for (&id, facts) in &facts {
+            let (llc, level) = llc_of[&id];
+            builder.cpu(CpuDesc {
+                id,
+                node: facts.node,
+                llc,
+                core: facts.core,
+                level,
+                little: little.contains(&id),
+            });
+        }
         builder.build()
     }
 }
 
-/// The highest id among possible, present and online CPUs + 1.
-fn nr_cpu_ids(
-    sysfs: &Sysfs,
-    online: &BTreeSet<u32>,
-    folders: &[u32],
-) -> Result<usize, MachineError> {
-    let possible = sysfs.possible_cpus()?.unwrap_or_default();
-    let last = possible.iter().chain(online).chain(folders).max();
-    Ok(last.map_or(0, |&last| last as usize + 1))
-}
-
-/// Adds nodes, memory and distances. Nodes without CPUs beyond the limit are left out.
+/// Adds nodes, memory and distances; returns the node of every online CPU. Nodes without CPUs beyond
+/// the limit are left out; without any node there is one, with id 0.
 fn add_nodes(
     builder: &mut MachineBuilder,
     sysfs: &Sysfs,
-    topology: &Topology,
-) -> Result<(), MachineError> {
-    let (with_cpus, without): (Vec<_>, Vec<_>) = topology
-        .nodes
-        .values()
-        .partition(|node| !node.all_cpus.is_empty());
-    let room = MAX_NODES.saturating_sub(with_cpus.len());
-    if without.len() > room {
-        let left_out = without[room..].iter().map(|node| node.id as u32);
+    online: &BTreeSet<u32>,
+) -> Result<BTreeMap<u32, u32>, MachineError> {
+    let Some(ids) = sysfs.online_nodes()? else {
+        builder.node(0, None);
+        return Ok(online.iter().map(|&cpu| (cpu, 0)).collect());
+    };
+    let mut node_of = BTreeMap::new();
+    for &id in &ids {
+        for cpu in sysfs.node_cpus(id)? {
+            if online.contains(&cpu) {
+                node_of.entry(cpu).or_insert(id);
+            }
+        }
+    }
+    adopt_homeless(builder, &mut node_of, online, ids[0]);
+
+    let with_cpus: BTreeSet<u32> = node_of.values().copied().collect();
+    let without: Vec<u32> = ids
+        .iter()
+        .copied()
+        .filter(|id| !with_cpus.contains(id))
+        .collect();
+    let room = MAX_NODES.saturating_sub(with_cpus.len()).min(without.len());
+    let (kept, left_out) = without.split_at(room);
+    if !left_out.is_empty() {
         builder.warn(format!(
             "nodes {} have no CPUs and are left out, as {MAX_NODES} nodes are the most that are supported",
-            cpulist::format(left_out)
+            cpulist::format(left_out.iter().copied())
         ));
     }
-    let nodes: BTreeMap<u32, &[usize]> = with_cpus
-        .iter()
-        .chain(without.iter().take(room))
-        .map(|node| (node.id as u32, node.distance.as_slice()))
-        .collect();
-    let columns = match sysfs.online_nodes()? {
-        Some(columns) if !columns.is_empty() => columns,
-        _ => topology.nodes.keys().map(|&id| id as u32).collect(),
-    };
-    for &id in nodes.keys() {
+    let mut rows = BTreeMap::new();
+    for id in with_cpus.into_iter().chain(kept.iter().copied()) {
         builder.node(id, sysfs.node_memory_mib(id));
+        rows.insert(id, sysfs.node_distances(id)?);
     }
-    add_distances(builder, &nodes, &columns);
-    Ok(())
+    add_distances(builder, &rows, &ids);
+    Ok(node_of)
 }
 
-/// Maps each node's row to node ids; an entry that is missing or out of range is taken from the
-/// opposite direction, else left at its default.
-fn add_distances(builder: &mut MachineBuilder, rows: &BTreeMap<u32, &[usize]>, columns: &[u32]) {
+/// Gives online CPUs that are in no node's list to the first node with CPUs, or else to `fallback`.
+fn adopt_homeless(
+    builder: &mut MachineBuilder,
+    node_of: &mut BTreeMap<u32, u32>,
+    online: &BTreeSet<u32>,
+    fallback: u32,
+) {
+    let homeless: Vec<u32> = online
+        .iter()
+        .copied()
+        .filter(|cpu| !node_of.contains_key(cpu))
+        .collect();
+    if homeless.is_empty() {
+        return;
+    }
+    let home = node_of.values().min().copied().unwrap_or(fallback);
+    builder.warn(format!(
+        "CPUs {} are online and in no node; they are counted to node {home}",
+        cpulist::format(homeless.iter().copied())
+    ));
+    node_of.extend(homeless.into_iter().map(|cpu| (cpu, home)));
+}
+
+/// Sets the distances from each node's row, which has one entry per online node (`columns`),
+/// ascending by id. An entry that is missing or out of range is taken from the opposite direction,
+/// else left at its default.
+fn add_distances(builder: &mut MachineBuilder, rows: &BTreeMap<u32, Vec<u32>>, columns: &[u32]) {
     let entry = |from: u32, to: u32| {
         let column = columns.iter().position(|&id| id == to)?;
-        let distance = u32::try_from(*rows.get(&from)?.get(column)?).ok()?;
+        let distance = *rows.get(&from)?.get(column)?;
         (LOCAL_DISTANCE..=MAX_DISTANCE)
             .contains(&distance)
             .then_some(distance)
@@ -137,164 +187,50 @@ fn add_distances(builder: &mut MachineBuilder, rows: &BTreeMap<u32, &[usize]>, c
     }
 }
 
-/// What is known of a CPU before its LLC is.
-struct Facts {
-    node: u32,
-    /// Lowest CPU of the core.
-    core: u32,
-    cache: Option<LastCache>,
-    little: bool,
-}
-
-/// Adds all online CPUs.
-fn add_cpus(
-    builder: &mut MachineBuilder,
+/// The lowest online CPU of the core of each: by the list of siblings, else by core and package id.
+/// Core ids alone repeat across packages, and on some machines across the dies of one.
+fn first_siblings(
     sysfs: &Sysfs,
-    topology: &Topology,
     online: &BTreeSet<u32>,
-) -> Result<(), MachineError> {
-    let mut facts = BTreeMap::new();
-    let mut homeless = Vec::new();
-    let first_node = topology
-        .nodes
-        .values()
-        .find(|node| !node.all_cpus.is_empty());
-    let Some(first_node) = first_node.map(|node| node.id as u32) else {
-        return Err(MachineError::NoCpus);
-    };
-    for &id in online {
-        let known = topology.all_cpus.get(&(id as usize));
-        if known.is_none() {
-            homeless.push(id);
-        }
-        facts.insert(
-            id,
-            Facts {
-                node: known.map_or(first_node, |cpu| cpu.node_id as u32),
-                core: first_sibling(sysfs, topology, online, id)?,
-                cache: sysfs.last_cache(id)?,
-                little: known.is_some_and(|cpu| cpu.core_type == CoreType::Little),
+) -> Result<BTreeMap<u32, u32>, MachineError> {
+    let mut first_with_ids = BTreeMap::new();
+    let mut firsts = BTreeMap::new();
+    for &cpu in online {
+        let first = match sysfs.siblings(cpu)? {
+            Some(siblings) => siblings
+                .into_iter()
+                .find(|id| online.contains(id))
+                .unwrap_or(cpu),
+            None => match sysfs.package_and_core(cpu)? {
+                Some(ids) => *first_with_ids.entry(ids).or_insert(cpu),
+                None => cpu,
             },
-        );
+        };
+        firsts.insert(cpu, first);
     }
-    if !homeless.is_empty() {
-        builder.warn(format!(
-            "CPUs {} are online and in no node; they are counted to node {first_node}",
-            cpulist::format(homeless)
-        ));
-    }
-    let llcs = llc_keys(builder, &facts);
-    for (&id, facts) in &facts {
-        let (llc, level) = llcs[&id];
-        builder.cpu(CpuDesc {
-            id,
-            node: facts.node,
-            llc,
-            core: facts.core,
-            level,
-            little: facts.little,
-        });
-    }
-    Ok(())
+    Ok(firsts)
 }
 
-/// The lowest online CPU of the core of `cpu`, by the list of siblings, or by core and package id.
-fn first_sibling(
-    sysfs: &Sysfs,
-    topology: &Topology,
-    online: &BTreeSet<u32>,
-    cpu: u32,
-) -> Result<u32, MachineError> {
-    if let Some(siblings) = sysfs.siblings(cpu)? {
-        let first = siblings.into_iter().find(|id| online.contains(id));
-        return Ok(first.unwrap_or(cpu));
+/// The little CPUs of a hybrid machine: those below the average where the strongest CPU has at least
+/// 1.3 times the capacity of the weakest, as for scx_utils.
+fn little_cpus(sysfs: &Sysfs, online: &BTreeSet<u32>) -> Result<BTreeSet<u32>, MachineError> {
+    let mut capacities = BTreeMap::new();
+    for &cpu in online {
+        match sysfs.capacity(cpu)? {
+            Some(capacity) => capacities.insert(cpu, capacity),
+            None => return Ok(BTreeSet::new()),
+        };
     }
-    let core = topology
-        .all_cpus
-        .get(&(cpu as usize))
-        .and_then(|cpu| topology.all_cores.get(&cpu.core_id));
-    Ok(core
-        .and_then(|core| core.cpus.keys().next())
-        .map_or(cpu, |&first| first as u32))
-}
-
-/// For each CPU the key of its LLC inside its node (the lowest CPU that shares it, or `u32::MAX`
-/// where nothing is known) and the cache's level.
-fn llc_keys(
-    builder: &mut MachineBuilder,
-    facts: &BTreeMap<u32, Facts>,
-) -> BTreeMap<u32, (u32, Option<u8>)> {
-    const UNKNOWN: (u32, Option<u8>) = (u32::MAX, None);
-    let in_node = |id: &u32, node: u32| facts.get(id).is_some_and(|other| other.node == node);
-    let mut keys: BTreeMap<u32, (u32, Option<u8>)> = facts
-        .iter()
-        .map(|(&id, cpu)| {
-            let key = cpu.cache.as_ref().map(|cache| {
-                let first = cache.cpus.iter().find(|other| in_node(other, cpu.node));
-                (first.copied().unwrap_or(id), Some(cache.level))
-            });
-            (id, key.unwrap_or(UNKNOWN))
-        })
-        .collect();
-
-    warn_of_caches(builder, facts, &keys);
-    merge_private_caches(builder, facts, &mut keys, UNKNOWN);
-    keys
-}
-
-/// Warns of missing cache information and of lists of sharers that contradict each other.
-fn warn_of_caches(
-    builder: &mut MachineBuilder,
-    facts: &BTreeMap<u32, Facts>,
-    keys: &BTreeMap<u32, (u32, Option<u8>)>,
-) {
-    let unknown: Vec<u32> = facts
-        .iter()
-        .filter(|(_, cpu)| cpu.cache.is_none())
-        .map(|(&id, _)| id)
-        .collect();
-    if unknown.len() == facts.len() {
-        builder.warn("the kernel has no information about caches; each node is taken as one LLC");
-    } else if !unknown.is_empty() {
-        builder.warn(format!(
-            "the kernel has no information about the caches of CPUs {}; those of a node are taken as one LLC",
-            cpulist::format(unknown)
-        ));
+    let max = capacities.values().max().copied().unwrap_or(0);
+    let min = capacities.values().min().copied().unwrap_or(0);
+    if max * 10 < min * 13 {
+        return Ok(BTreeSet::new());
     }
-    let disagree = facts.iter().filter(|(id, cpu)| {
-        let first = facts.get(&keys[id].0);
-        cpu.cache.is_some() && first.is_some_and(|first| first.cache != cpu.cache)
-    });
-    let disagree: Vec<u32> = disagree.map(|(&id, _)| id).collect();
-    if !disagree.is_empty() {
-        builder.warn(format!(
-            "the caches of CPUs {} are shared one way only; a CPU is counted to the first CPU that it names",
-            cpulist::format(disagree)
-        ));
-    }
-}
-
-/// Takes a node as one LLC when its last caches are private to cores and too many to be LLCs
-/// (some server ARM machines tell of nothing beyond a core's L2).
-fn merge_private_caches(
-    builder: &mut MachineBuilder,
-    facts: &BTreeMap<u32, Facts>,
-    keys: &mut BTreeMap<u32, (u32, Option<u8>)>,
-    merged: (u32, Option<u8>),
-) {
-    let nodes: BTreeSet<u32> = facts.values().map(|cpu| cpu.node).collect();
-    for node in nodes {
-        let members = || facts.iter().filter(|(_, cpu)| cpu.node == node);
-        let llcs: BTreeSet<u32> = members().map(|(id, _)| keys[id].0).collect();
-        let pairs: BTreeSet<(u32, u32)> =
-            members().map(|(id, cpu)| (keys[id].0, cpu.core)).collect();
-        if llcs.len() <= MAX_LLCS_PER_NODE || pairs.len() != llcs.len() {
-            continue;
-        }
-        builder.warn(format!(
-            "node {node} has {} caches of the last level, each private to a core; the node is taken as one LLC",
-            llcs.len()
-        ));
-        keys.extend(members().map(|(&id, _)| (id, merged)));
-    }
+    let sum: u64 = capacities.values().sum();
+    let below = |capacity: u64| capacity * (online.len() as u64) < sum;
+    Ok(capacities
+        .into_iter()
+        .filter(|&(_, c)| below(c))
+        .map(|(cpu, _)| cpu)
+        .collect())
 }

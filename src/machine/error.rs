@@ -26,9 +26,6 @@ pub enum MachineError {
         /// What it should hold.
         wanted: &'static str,
     },
-    /// `scx_utils::Topology` gave up.
-    #[error("cannot read the topology: {0:#}")]
-    Topology(anyhow::Error),
     /// There is no online CPU.
     #[error("no online CPU found")]
     NoCpus,

@@ -18,7 +18,7 @@
 //! - Everything is within [`limits`].
 //!
 //! NUMA levels and imb_numa_nr are to be derived from [`Machine::distance`] and the weights, in a
-//! module of their own beside [`order`]; nothing here depends on them.
+//! module of their own; nothing here depends on them.
 
 mod builder;
 pub mod cpulist;
@@ -26,6 +26,7 @@ mod detect;
 mod error;
 mod ids;
 pub mod limits;
+mod llc;
 mod order;
 mod sysfs;
 mod virt_llc;

@@ -61,7 +61,12 @@ pub fn render_json(machine: &Machine) -> serde_json::Result<String> {
 }
 
 fn summary(machine: &Machine) -> String {
-    let smt = match machine.cores().iter().max_by_key(|core| core.cpus.len()) {
+    let smt = match machine
+        .cores()
+        .iter()
+        .rev()
+        .max_by_key(|core| core.cpus.len())
+    {
         Some(core) if core.cpus.len() > 1 => {
             let siblings = core
                 .cpus
@@ -341,7 +346,7 @@ mod tests {
         builder.nr_cpu_ids(32).node(7, Some(16384)).warn("odd.");
         let text = render_text(&builder.build().unwrap());
         let expected = "\
-3 nodes, 2 LLCs, 8 cores, 16 CPUs; up to 2 CPUs per core (such as 14-15); CPU ids 0 to 31
+3 nodes, 2 LLCs, 8 cores, 16 CPUs; up to 2 CPUs per core (such as 0-1); CPU ids 0 to 31
 
 node    memory  LLCs  cache  cores  CPUs  CPU list
    0         ?     1     L3      4     8  0-7

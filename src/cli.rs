@@ -10,6 +10,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::work::WorkArgs;
+
 /// `0.1.0-g<sha>[-dirty] <triple>`, as sched_ext schedulers print it.
 pub const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
@@ -35,6 +37,8 @@ pub struct Cli {
 pub enum Command {
     /// Show the machine as the scheduler sees it.
     Topology(TopologyArgs),
+    /// Run a built-in workload; its last line of output is its result.
+    Work(WorkArgs),
 }
 
 /// How to print.
@@ -84,7 +88,7 @@ fn parse_virt_llc(text: &str) -> Result<VirtLlc, String> {
 }
 
 /// Seconds, possibly a fraction; scx_stats' clients use the same.
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
         .map_err(|_| format!("'{text}' is not a number of seconds"))?;

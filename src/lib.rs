@@ -12,10 +12,14 @@
 //! | [`kernel`] | the kernel dispatcher's Rust half: check, load, observe, apply |
 //! | [`daemon`] | the main loop: tick, requests, shutdown, restart |
 //! | [`observe`] | statistics server and monitor |
+//! | [`topology`] | the `topology` command's output |
+//! | [`work`] | built-in workloads |
 
 pub mod cli;
 pub mod daemon;
 pub mod kernel;
 pub mod machine;
 pub mod observe;
-//pub mod policy;
+pub mod policy;
+pub mod topology;
+pub mod work;

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use scx_ballast::cli::{Cli, Command};
-use scx_ballast::{daemon, observe};
+use scx_ballast::{daemon, observe, topology, work};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match &cli.command {
-        Some(Command::Topology(_)) => unimplemented!(),
+        Some(Command::Topology(args)) => topology::run(args),
+        Some(Command::Work(args)) => work::run(args),
         None if cli.run.help_stats => observe::describe(),
         None if cli.run.monitor.is_some() => observe::monitor_only(&cli.run),
         None => daemon::run(&cli.run),

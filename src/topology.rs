@@ -29,9 +29,20 @@
 //! NUMA levels with their imb_numa_nr come next to `nodes` as `levels`, and behind the distances in
 //! the text.
 
+use crate::cli::{Format, TopologyArgs, VirtLlc};
 use crate::machine::{Llc, Machine, Node, NodeIdx, cpulist};
 use serde::Serialize;
 use std::fmt::Write;
+
+/// `scx_ballast topology`.
+pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
+    let machine = Machine::detect(args.virt_llc.map(VirtLlc::range))?;
+    match args.format {
+        Format::Text => print!("{}", render_text(&machine)),
+        Format::Json => println!("{}", render_json(&machine)?),
+    }
+    Ok(())
+}
 
 /// Lines of the text do not grow beyond this where they can be broken.
 const LINE_WIDTH: usize = 100;

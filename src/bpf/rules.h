@@ -25,7 +25,7 @@ static inline u32 rule_spare(u32 weight, u32 committed)
 /* (c_a + 1) / w_a < (c_b + 1) / w_b without division. */
 static inline int rule_less_loaded(u32 c_a, u32 w_a, u32 c_b, u32 w_b)
 {
-	return (u64)(c_a + 1) * w_b < (u64)(c_b + 1) * w_a;
+	return ((u64)c_a + 1) * w_b < ((u64)c_b + 1) * w_a;
 }
 
 /*

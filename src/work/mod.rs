@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Built-in workloads: `scx_ballast work NAME`.
+//!
+//! Small programs that show one habit of a scheduler each, on any Linux machine, under any
+//! scheduler, as any user, with nothing else installed. They judge; they never touch the scheduler.
+//!
+//! | workload | shows |
+//! |---|---|
+//! | [`fork_burst`] | where new tasks go that first sleep and then run |
+//! | [`pairs`] | what a wake-up costs, and whether partners stay together |
+//! | [`hogs`] | whether nice values get the CPU time that they stand for |
+//! | [`wakeups`] | how late a sleeper runs beside busy tasks |
+//!
+//! What always holds of a workload:
+//!
+//! - The last line that it prints is `result NAME KEY=VALUE ...` ([`ResultLine`]), and it prints
+//!   that line only if everything was measured. Lines before it are for people.
+//! - Tasks spin for a time, never for a number of rounds: emulated machines are many times slower.
+//!   Times are of CLOCK_MONOTONIC.
+//! - What it starts never outlives it ([`crew`]), whatever ends it.
+//!
+//! A further workload is a module with an `Args` struct and a `run` that returns its
+//! [`ResultLine`], plus a line in [`Workload`] and in [`run`]. Starting tasks, waiting for them,
+//! sharing memory with them and confining them to CPUs is in the modules below already.
+
+mod clock;
+mod cpus;
+mod crew;
+mod fork_burst;
+mod futex;
+mod histogram;
+mod hogs;
+mod link;
+mod numbers;
+mod output;
+mod pairs;
+mod shared;
+mod wakeups;
+mod weights;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+pub use fork_burst::ForkBurstArgs;
+pub use hogs::HogsArgs;
+pub use output::ResultLine;
+pub use pairs::{LinkKind, PairsArgs};
+pub use wakeups::WakeupsArgs;
+
+use output::Output;
+
+/// The command line behind `work`.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
+    #[command(subcommand)]
+    pub workload: Workload,
+
+    /// Print details before the result line.
+    // Not the id `verbose`: what is global here would be handed up to the scheduler's own flag.
+    #[arg(id = "details", short = 'v', long = "verbose", global = true)]
+    pub verbose: bool,
+}
+
+/// The workloads.
+#[derive(Debug, Subcommand)]
+pub enum Workload {
+    /// Fork tasks that sleep and then spin; count on which nodes they run.
+    ForkBurst(ForkBurstArgs),
+    /// Pairs of tasks that wake each other; time of a round trip.
+    Pairs(PairsArgs),
+    /// CPU hogs of different nice values on the same CPUs; share of each.
+    Hogs(HogsArgs),
+    /// Sleepers beside hogs on the same CPUs; how late they run.
+    Wakeups(WakeupsArgs),
+}
+
+/// Runs a workload and prints its result line.
+///
+/// # Errors
+/// The machine or the user's limits refuse something that the workload needs (CPUs, tasks, nice
+/// values), one of its tasks ended early, or the output cannot be written.
+pub fn run(args: &WorkArgs) -> Result<()> {
+    let mut output = Output::new(args.verbose);
+    let result = match &args.workload {
+        Workload::ForkBurst(args) => fork_burst::run(args, &mut output),
+        Workload::Pairs(args) => pairs::run(args, &mut output),
+        Workload::Hogs(args) => hogs::run(args, &mut output),
+        Workload::Wakeups(args) => wakeups::run(args, &mut output),
+    }?;
+    output.line(&result.to_string())
+}

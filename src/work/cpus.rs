@@ -159,7 +159,7 @@ impl NodeMap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{CpuDesc, MachineBuilder};
+    use crate::machine::MachineBuilder;
 
     #[test]
     fn lists_parse_or_say_why_not() {
@@ -179,5 +179,19 @@ mod tests {
         assert!(!allowed.contains(u32::MAX));
         let first = CpuSet::or_first(None).unwrap();
         assert_eq!(first.iter().collect::<Vec<_>>(), all[..1]);
+    }
+
+    #[test]
+    fn tasks_are_counted_on_their_nodes() {
+        let machine = MachineBuilder::uniform(2, 1, 4, 1).build().unwrap();
+        let mut allowed = CpuSet { words: [0; WORDS] };
+        allowed.words[0] = 0b0011_1111;
+        let nodes = NodeMap::new(&machine, &allowed);
+        assert_eq!(nodes.weights(), [4, 2]);
+        assert_eq!(nodes.node_of(3), Some(0));
+        assert_eq!(nodes.node_of(4), Some(1));
+        assert_eq!(nodes.node_of(8), None);
+        assert_eq!(nodes.count([0, 5, 5]).unwrap(), [1, 2]);
+        assert!(nodes.count([u32::MAX]).is_err());
     }
 }

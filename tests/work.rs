@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The built-in workloads as a user runs them: the result line parses and is plausible, bad input is
+//! an error and no panic, and nothing is left running.
+
+use std::collections::HashMap;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const BALLAST: &str = env!("CARGO_BIN_EXE_scx_ballast");
+
+fn work(line: &str) -> Output {
+    let output = Command::new(BALLAST)
+        .arg("work")
+        .args(line.split_whitespace())
+        .output();
+    output.expect("the binary was built for this test")
+}
+
+/// The keys and values of a run that must succeed.
+fn result(line: &str) -> HashMap<String, String> {
+    let output = work(line);
+    let text = String::from_utf8(output.stdout).expect("output is text");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {text}{errors}");
+    let last = text.lines().last().expect("there is a result line");
+    let mut words = last.split(' ');
+    assert_eq!(words.next(), Some("result"), "{last}");
+    assert_eq!(words.next(), line.split(' ').next(), "{last}");
+    words
+        .map(|word| word.split_once('=').expect("key=value"))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn number(values: &HashMap<String, String>, key: &str) -> f64 {
+    let value = values.get(key).unwrap_or_else(|| panic!("no {key}"));
+    value.parse().unwrap_or_else(|_| panic!("{key}={value}"))
+}
+
+fn numbers(values: &HashMap<String, String>, key: &str) -> Vec<f64> {
+    let number = |text: &str| text.parse().expect("a list of numbers");
+    values[key].split(',').map(number).collect()
+}
+
+#[test]
+fn fork_burst_counts_every_task() {
+    for mode in ["processes", "threads"] {
+        let values = result(&format!(
+            "fork-burst --tasks 5 --sleep-ms 5 --spin-ms 10 --repeats 3 --gap-ms 0 --{mode}"
+        ));
+        assert_eq!(values["mode"], mode);
+        assert_eq!(number(&values, "tasks"), 5.0);
+        assert_eq!(number(&values, "repeats"), 3.0);
+        for key in ["even", "last_even"] {
+            assert!((0.0..=1.0).contains(&number(&values, key)), "{values:?}");
+        }
+        assert!(number(&values, "first_spread_median") <= 10.0);
+        assert!(number(&values, "wall_ms_median") >= 15.0);
+        if number(&values, "nodes") == 1.0 {
+            assert_eq!(number(&values, "even"), 1.0);
+            assert_eq!(number(&values, "migrations"), 0.0);
+        }
+    }
+}
+
+#[test]
+fn fork_burst_prints_a_line_per_repeat() {
+    let output = work("fork-burst --tasks 3 --sleep-ms 1 --spin-ms 1 --repeats 2 --gap-ms 0 -v");
+    let text = String::from_utf8(output.stdout).expect("output is text");
+    let starting = |start| text.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(starting("repeat "), 2, "{text}");
+    assert_eq!(starting("task "), 6, "{text}");
+    let repeat = text.lines().find(|line| line.starts_with("repeat 1: "));
+    let repeat = repeat.expect("a line for the first repeat");
+    let words: Vec<&str> = repeat.split(' ').skip(3).collect();
+    let counts = words.split(|word| ["last", "birth"].contains(word));
+    for counts in counts {
+        let sum: u32 = counts.iter().map(|n| n.parse::<u32>().unwrap()).sum();
+        assert_eq!(sum, 3, "{repeat}");
+    }
+}
+
+#[test]
+fn pairs_of_every_kind_make_round_trips() {
+    for mode in ["processes", "threads"] {
+        for kind in ["pipe", "futex", "socket"] {
+            let line = format!("pairs --loops 200 --count 2 --kind {kind} --{mode}");
+            let values = result(&line);
+            assert_eq!((&*values["kind"], &*values["mode"]), (kind, mode));
+            assert_eq!(number(&values, "loops"), 200.0);
+            let (ns, wall) = (number(&values, "ns_per_loop"), number(&values, "wall_ms"));
+            assert!(ns > 0.0 && ns * 200.0 / 1e6 <= wall + 0.2, "{values:?}");
+            assert!((0.0..=1.0).contains(&number(&values, "same_node")));
+        }
+    }
+}
+
+#[test]
+fn pairs_can_share_a_cpu() {
+    let cpu = first_cpu();
+    let values = result(&format!("pairs --loops 100 --cpus {cpu},{cpu}"));
+    assert_eq!(values["cpus"], format!("{cpu},{cpu}"));
+    assert_eq!(number(&values, "same_node"), 1.0);
+}
+
+/// The first CPU that a process may use here: the workloads' default.
+fn first_cpu() -> u32 {
+    let values = result("hogs --nice 19 --seconds 0.01");
+    number(&values, "cpus") as u32
+}
+
+#[test]
+fn hogs_share_what_there_is() {
+    let values = result("hogs --nice 10,15,19 --seconds 0.6");
+    assert_eq!(values["nice"], "10,15,19");
+    assert_eq!(numbers(&values, "expected"), [68.3, 22.4, 9.3]);
+    for key in ["share", "expected"] {
+        let shares = numbers(&values, key);
+        assert_eq!(shares.len(), 3);
+        assert!((shares.iter().sum::<f64>() - 100.0).abs() < 0.5);
+    }
+    let times = numbers(&values, "cpu_ms");
+    // One CPU for 600 ms, and some slack for hogs that were late to see the end.
+    assert!(times.iter().sum::<f64>() < 1000.0, "{values:?}");
+    assert!(number(&values, "error") >= 0.0);
+}
+
+#[test]
+fn wakeups_measure_lateness() {
+    for flags in ["", "--pin --sleepers 3", "--hogs 0 --period-us 500"] {
+        let values = result(&format!("wakeups --seconds 0.5 {flags}"));
+        let late = ["p50_us", "p99_us", "p999_us", "max_us"].map(|key| number(&values, key));
+        assert!(late.is_sorted(), "{values:?}");
+        let (samples, missed) = (number(&values, "samples"), number(&values, "missed"));
+        let due = number(&values, "sleepers") * 0.5e6 / number(&values, "period_us");
+        assert!(samples >= 1.0, "{values:?}");
+        // The last one may be missed together with times beyond the end.
+        let most = due + late[3] / number(&values, "period_us") + 3.0;
+        assert!(samples + missed <= 3.0 * most, "{values:?}");
+    }
+}
+
+#[test]
+fn bad_arguments_are_refused() {
+    for line in [
+        "",
+        "no-such-workload",
+        "fork-burst --tasks 0",
+        "fork-burst --tasks -1",
+        "fork-burst --sleep-ms x",
+        "pairs --kind telepathy",
+        "pairs --cpus 0",
+        "pairs --loops 0",
+        "hogs --nice 20",
+        "hogs --nice ,",
+        "hogs --cpus 3-1",
+        "hogs --seconds 0",
+        "wakeups --period-us 0",
+        "wakeups --cpus x",
+    ] {
+        let output = work(line);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+    }
+}
+
+#[test]
+fn what_the_machine_refuses_is_an_error() {
+    for line in [
+        "pairs --cpus 0,65535",
+        "pairs --cpus 4294967295,0",
+        "hogs --cpus 65535",
+        "wakeups --cpus 0-65535",
+        "wakeups --seconds 0.001 --period-us 60000000",
+    ] {
+        let output = work(line);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {errors}");
+        assert!(errors.starts_with("Error: "), "{line}: {errors}");
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_an_error() {
+    let mut child = Command::new(BALLAST)
+        .args("work fork-burst --tasks 1 --sleep-ms 0 --spin-ms 0 --gap-ms 50 -v".split(' '))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary was built for this test");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(1));
+}
+
+/// A killed workload takes its children with it.
+#[test]
+fn nothing_outlives_the_workload() {
+    let mut workload = Command::new(BALLAST)
+        .args("work hogs --nice 19,19,19 --seconds 600".split(' '))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary was built for this test");
+    let children = format!("/proc/{0}/task/{0}/children", workload.id());
+    let end = Instant::now() + Duration::from_secs(60);
+    let pids = loop {
+        // Not every kernel has this file.
+        let pids = std::fs::read_to_string(&children).unwrap_or_default();
+        if pids.split_whitespace().count() == 3 || Instant::now() > end {
+            break pids;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    workload.kill().expect("it can be killed");
+    workload.wait().expect("it ends");
+    for pid in pids.split_whitespace() {
+        while running(pid) {
+            assert!(Instant::now() < end, "{pid} is still there");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// A member that dies fails the workload instead of hanging it.
+#[test]
+fn a_killed_member_is_an_error() {
+    let mut workload = Command::new(BALLAST)
+        .args("work pairs --loops 1000000000000".split(' '))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built for this test");
+    let children = format!("/proc/{0}/task/{0}/children", workload.id());
+    let end = Instant::now() + Duration::from_secs(60);
+    let pid = loop {
+        let pids = std::fs::read_to_string(&children).unwrap_or_default();
+        match pids.split_whitespace().nth(1) {
+            Some(pid) => break Some(pid.to_owned()),
+            None if Instant::now() > end => break None,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let Some(pid) = pid else {
+        // A kernel without that file.
+        workload.kill().expect("it can be killed");
+        workload.wait().expect("it ends");
+        return;
+    };
+    let killed = Command::new("sh")
+        .args(["-c", &format!("kill -9 {pid}")])
+        .status();
+    assert!(killed.expect("there is a shell").success());
+    let output = workload.wait_with_output().expect("it ends");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.contains("wakee 0 failed: killed by signal 9"),
+        "{errors}"
+    );
+}
+
+/// Whether a process of this program exists and is not a zombie.
+fn running(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.contains("(scx_ballast)") && !stat.contains(") Z ")
+}

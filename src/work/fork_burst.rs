@@ -9,6 +9,17 @@
 //! Each task notes its CPU at birth, at the first moment after its sleep (*first*), and at the end
 //! of its spin (*last*), and counts its changes of node in between. The rules' excess judges the
 //! counts per node; a node weighs as many CPUs as this process may use on it.
+//!
+//! Each repeat prints `repeat R: first C... last C... birth C...`, the tasks on each node that has
+//! CPUs, in the order of the nodes' ids. The result line has:
+//!
+//! | key | what |
+//! |---|---|
+//! | `tasks`, `repeats`, `mode`, `nodes` | what was run, on how many nodes that have CPUs |
+//! | `even`, `last_even` | share of the repeats, 0 to 1, whose spread of first (last) is at most 1 |
+//! | `first_spread_median`, `last_spread_median` | spread: largest excess of one node over another |
+//! | `migrations` | changes of node between first and last, of all tasks in all repeats |
+//! | `wall_ms_median` | from before the first fork until the last task is gone |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -4,6 +4,13 @@
 //! One process per nice value does nothing but spin; all are confined to the same CPUs and run
 //! during the same time. The CPU time of each is compared with the share that the kernel's weights
 //! promise it ([`weights`]).
+//!
+//! | key | what |
+//! |---|---|
+//! | `nice`, `cpus`, `seconds` | what was run; one entry of `nice` per hog |
+//! | `cpu_ms` | CPU time of each hog |
+//! | `share`, `expected` | share of each in percent, found and by weight |
+//! | `error` | largest deviation of a share from the expected one, in percent of that one |
 
 use std::io;
 use std::sync::Arc;

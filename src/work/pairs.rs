@@ -4,6 +4,13 @@
 //! Each pair plays ping-pong: the waker sends and waits, the wakee waits and answers. Only one of
 //! the two runs at any time. Left free, they show where the scheduler puts a wakee; pinned to two
 //! CPUs, what a wake-up between those costs.
+//!
+//! | key | what |
+//! |---|---|
+//! | `kind`, `mode`, `count`, `cpus`, `loops` | what was run; `cpus` is `free` or `A,B` |
+//! | `ns_per_loop` | time of a round trip (two wake-ups), median over the pairs |
+//! | `same_node` | share of the pairs, 0 to 1, whose partners ended on one node |
+//! | `wall_ms` | from the common start until the last task is gone |
 
 use std::io;
 use std::sync::Arc;

@@ -6,10 +6,10 @@
 //!
 //! | workload | shows |
 //! |---|---|
-//! | [`fork_burst`] | where new tasks go that first sleep and then run |
-//! | [`pairs`] | what a wake-up costs, and whether partners stay together |
-//! | [`hogs`] | whether nice values get the CPU time that they stand for |
-//! | [`wakeups`] | how late a sleeper runs beside busy tasks |
+//! | `fork_burst` | where new tasks go that first sleep and then run |
+//! | `pairs` | what a wake-up costs, and whether partners stay together |
+//! | `hogs` | whether nice values get the CPU time that they stand for |
+//! | `wakeups` | how late a sleeper runs beside busy tasks |
 //!
 //! What always holds of a workload:
 //!
@@ -17,7 +17,7 @@
 //!   that line only if everything was measured. Lines before it are for people.
 //! - Tasks spin for a time, never for a number of rounds: emulated machines are many times slower.
 //!   Times are of CLOCK_MONOTONIC.
-//! - What it starts never outlives it ([`crew`]), whatever ends it.
+//! - What it starts never outlives it (`crew`), whatever ends it.
 //!
 //! A further workload is a module with an `Args` struct and a `run` that returns its
 //! [`ResultLine`], plus a line in [`Workload`] and in [`run`]. Starting tasks, waiting for them,

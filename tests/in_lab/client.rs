@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A client of the statistics socket, on the wire format itself: one line of JSON each way.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use scx_ballast::observe::Stats;
+use serde_json::{Value, json};
+
+use crate::guest::{SLOW, secs};
+
+const SOCKET: &str = "/var/run/scx/root/stats";
+
+/// One connection. Counters are what happened since the last answer on the same connection.
+pub struct Client(BufReader<UnixStream>);
+
+impl Client {
+    /// Connect and set all counters to 0.
+    pub fn connect() -> Self {
+        let stream = UnixStream::connect(SOCKET).unwrap();
+        stream.set_read_timeout(Some(secs(3) * SLOW)).unwrap();
+        let mut client = Self(BufReader::new(stream));
+        client.top();
+        client
+    }
+
+    /// Ask for `target`; an error is the server's text.
+    pub fn ask(&mut self, target: &str, args: &[(&str, String)]) -> Result<Value, String> {
+        let mut all = json!({ "target": target });
+        for (key, value) in args {
+            all[*key] = json!(value);
+        }
+        let request = json!({ "req": "stats", "args": all });
+        writeln!(self.0.get_mut(), "{request}").unwrap();
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("an answer in time");
+        let answer: Value = serde_json::from_str(&line).expect("JSON");
+        let text = &answer["args"]["resp"];
+        match answer["errno"].as_i64() {
+            Some(0) => Ok(text.clone()),
+            _ => Err(text.as_str().map_or(text.to_string(), str::to_string)),
+        }
+    }
+
+    pub fn top(&mut self) -> Stats {
+        let answer = self.ask("top", &[]).unwrap();
+        serde_json::from_value(answer).expect("all statistics")
+    }
+
+    /// Ask for thread `pid` to be moved to the node with kernel id `node`.
+    pub fn want(&mut self, pid: i32, node: u32) -> Result<Value, String> {
+        self.ask(
+            "move",
+            &[("pid", pid.to_string()), ("node", node.to_string())],
+        )
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Wanted homes: what the daemon writes into a slot, BPF carries out.
+
+use crate::client::Client;
+use crate::guest::{Node, ms, node_of, nodes, within};
+use crate::sched::with_shared;
+use crate::tasks::{Task, confine, settle};
+
+/// Ask for `task` to be moved to `to`, and wait until it runs there. A running task goes at its
+/// next tick (4 ms), a sleeping one at its next wake-up.
+#[track_caller]
+fn move_to(client: &mut Client, nodes: &[Node], task: &Task, to: usize) {
+    client.want(task.pid(), nodes[to].id).unwrap();
+    within(ms(50), || match node_of(nodes, task.cpu()) {
+        found if found == to => Ok(()),
+        found => Err(format!("task {} is still on node {found}", task.pid())),
+    });
+}
+
+#[test]
+#[ignore = "runs in the lab"]
+fn a_running_task_moves_and_stays() {
+    with_shared(|_| {
+        let (nodes, mut client) = (nodes(), Client::connect());
+        let task = Task::free_hog();
+        settle(std::slice::from_ref(&task));
+        for _ in 0..3 {
+            let from = node_of(&nodes, task.cpu());
+            let to = (from + 1) % nodes.len();
+            client.top();
+            move_to(&mut client, &nodes, &task, to);
+            // Nothing else may move a lone task on an idle machine.
+            std::thread::sleep(ms(300));
+            assert_eq!(node_of(&nodes, task.cpu()), to);
+            let stats = client.top();
+            assert_eq!(stats.moved, 1, "{stats:?}");
+            assert!(stats.node_migrations >= 1, "{stats:?}");
+        }
+    });
+}
+
+#[test]
+#[ignore = "runs in the lab"]
+fn a_sleeping_task_wakes_on_its_new_node() {
+    with_shared(|_| {
+        let (nodes, mut client) = (nodes(), Client::connect());
+        let task = Task::sleeper(ms(20));
+        std::thread::sleep(ms(200));
+        for _ in 0..3 {
+            let to = (node_of(&nodes, task.cpu()) + 1) % nodes.len();
+            client.top();
+            move_to(&mut client, &nodes, &task, to);
+            assert_eq!(client.top().moved, 1);
+        }
+    });
+}
+
+/// A task that waits in a queue goes at its next enqueue, at the latest when its next turn ends.
+#[test]
+#[ignore = "runs in the lab"]
+fn a_waiting_task_moves() {
+    with_shared(|_| {
+        let (nodes, mut client) = (nodes(), Client::connect());
+        // All CPUs busy twice over, and the first node three times.
+        let mut tasks: Vec<Task> = Vec::new();
+        for node in &nodes {
+            let twice = node.cpus.iter().chain(&node.cpus);
+            tasks.extend(twice.map(|_| Task::hog(node.cpus.clone())));
+        }
+        let task = Task::hog(nodes[0].cpus.clone());
+        settle(&tasks);
+        confine(task.pid(), nodes.iter().flat_map(|node| node.cpus.clone())).unwrap();
+        let to = (node_of(&nodes, task.cpu()) + 1) % nodes.len();
+        move_to(&mut client, &nodes, &task, to);
+        assert_eq!(client.top().moved, 1);
+    });
+}
+
+/// A wish that cannot be carried out is refused with a sentence that says why.
+#[test]
+#[ignore = "runs in the lab"]
+fn impossible_wishes_are_refused() {
+    with_shared(|_| {
+        let (nodes, mut client) = (nodes(), Client::connect());
+        let refused = |client: &mut Client, pid: i32, node: u32, why: &str| {
+            let text = client
+                .want(pid, node)
+                .expect_err("this wish must be refused");
+            assert!(text.contains(why), "{text}");
+        };
+        let task = Task::hog(nodes[0].cpus.clone());
+        settle(std::slice::from_ref(&task));
+        let other = nodes[nodes.len() - 1].id;
+        refused(
+            &mut client,
+            task.pid(),
+            other,
+            "may not use any CPU of node",
+        );
+        refused(&mut client, task.pid(), 63, "no node 63");
+        refused(&mut client, -1, other, "no task -1");
+        let pid = task.pid();
+        drop(task);
+        // Its slot is given back when the kernel drops its last reference, after RCU.
+        within(ms(500), || match client.want(pid, nodes[0].id) {
+            Err(why) if why.contains(&format!("no task {pid}")) => Ok(()),
+            other => Err(format!("the dead task {pid}: {other:?}")),
+        });
+        let text = client.ask("move", &[("pid", "x".into())]).unwrap_err();
+        assert!(text.contains("'x' is not a number"), "{text}");
+        let stats = client.top();
+        assert_eq!(stats.moved, 0, "{stats:?}");
+    });
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The scheduler under test: started as users start it, watched, and ended.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::guest::{self, Kmsg, SCHED_EXT, ms, read, remark, secs, state, within};
+
+/// What it says when it is loaded and serves.
+pub const READY: &str = "enabled after";
+/// What it says about its end; the kernel's reason follows.
+pub const EXIT: &str = "EXIT:";
+/// Loading takes a few hundred milliseconds on a real machine, mostly the kernel's verifier.
+const LOAD_TIME: Duration = Duration::from_secs(3);
+
+/// The binary to test.
+pub fn binary() -> PathBuf {
+    std::env::var_os("SCX_BALLAST_BIN")
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_scx_ballast").into())
+        .into()
+}
+
+/// A running scheduler; killed when dropped.
+pub struct Sched {
+    child: Child,
+    log: PathBuf,
+    kmsg: Kmsg,
+}
+
+impl Sched {
+    /// Start it; it is not loaded yet when this returns.
+    pub fn spawn(args: &[&str]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let log = PathBuf::from(format!("/tmp/scx_ballast.{count}.log"));
+        let file = File::create(&log).unwrap();
+        let kmsg = Kmsg::from_now();
+        let child = Command::new(binary())
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
+            .spawn()
+            .unwrap();
+        Self { child, log, kmsg }
+    }
+
+    /// Start it and wait until it is loaded.
+    #[track_caller]
+    pub fn start(args: &[&str]) -> Self {
+        let mut sched = Self::spawn(args);
+        sched.wait_until_ready(1);
+        sched
+    }
+
+    /// Wait until it has said `times` times that it is loaded, and is.
+    #[track_caller]
+    pub fn wait_until_ready(&mut self, times: usize) {
+        within(LOAD_TIME * times as u32, || {
+            let log = self.log();
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("it ended with {status}:\n{log}");
+            }
+            match (log.matches(READY).count(), state()) {
+                (n, state) if n >= times && state == "enabled" => Ok(()),
+                (n, state) => Err(format!("loaded {n} of {times} times, {state}:\n{log}")),
+            }
+        });
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// All that it has printed.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: our own child, which has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0);
+    }
+
+    /// Its exit status, if it ends within `limit`.
+    #[track_caller]
+    pub fn wait(&mut self, limit: Duration) -> ExitStatus {
+        within(limit, || match self.child.try_wait().unwrap() {
+            Some(status) => Ok(status),
+            None => Err(format!("it has not ended:\n{}", self.log())),
+        })
+    }
+
+    /// It is loaded under its name, the same process runs, and the kernel has not complained.
+    #[track_caller]
+    pub fn assert_well(&mut self) {
+        let ended = self.child.try_wait().unwrap();
+        assert!(ended.is_none(), "it ended: {ended:?}\n{}", self.log());
+        assert_eq!(state(), "enabled");
+        let ops = read(format!("{SCHED_EXT}/root/ops"));
+        assert!(ops.starts_with("scx_ballast_"), "{ops}");
+        self.kmsg.assert_quiet();
+    }
+
+    /// End it with `signal`, as a user or a service manager does, and check that nothing is left.
+    ///
+    /// A second from signal to end is the limit on a real machine: the kernel has to switch every
+    /// task back, and waits for RCU grace periods while it does.
+    #[track_caller]
+    pub fn end_with(mut self, signal: i32) {
+        self.signal(signal);
+        let status = self.wait(secs(1));
+        let log = self.log();
+        assert_eq!(status.code(), Some(0), "{status}\n{log}");
+        let exits: Vec<&str> = log.lines().filter(|line| line.contains(EXIT)).collect();
+        assert_eq!(exits.len(), 1, "{log}");
+        assert!(exits[0].contains("unregistered from user space"), "{log}");
+        assert!(!log.contains("panicked"), "{log}");
+        assert_eq!(state(), "disabled");
+        self.kmsg.assert_quiet();
+    }
+
+    /// End it by SIGKILL: the kernel takes the machine back by itself.
+    #[track_caller]
+    pub fn kill(mut self) {
+        self.signal(libc::SIGKILL);
+        let status = self.wait(secs(1));
+        assert_eq!(status.signal(), Some(libc::SIGKILL));
+        guest::wait_for_state("disabled", secs(1));
+        self.kmsg.assert_quiet();
+    }
+}
+
+impl Drop for Sched {
+    fn drop(&mut self) {
+        if self.child.try_wait().unwrap().is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        let began = Instant::now();
+        while state() != "disabled" && began.elapsed() < secs(30) {
+            std::thread::sleep(ms(20));
+        }
+        if std::thread::panicking() {
+            println!("scx_ballast:\n{}", self.log());
+            println!("kernel:\n{}", self.kmsg.read().join("\n"));
+        }
+    }
+}
+
+/// The scheduler that most tests share.
+static SHARED: Mutex<Option<Sched>> = Mutex::new(None);
+
+/// Run a test, say how long it took, and pass a panic on only after `undo`.
+fn timed(test: impl FnOnce()) {
+    let began = Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(test));
+    remark(&format!("({:.1} s)", began.elapsed().as_secs_f64()));
+    if let Err(panic) = result {
+        resume_unwind(panic);
+    }
+}
+
+/// Run `test` with the scheduler that tests share, default flags, already loaded.
+#[track_caller]
+pub fn with_shared(test: impl FnOnce(&mut Sched)) {
+    guest::prepare();
+    timed(|| {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken out, so that a test that fails ends it.
+        let mut sched = shared.take().unwrap_or_else(|| Sched::start(&[]));
+        test(&mut sched);
+        sched.assert_well();
+        *shared = Some(sched);
+    });
+}
+
+/// Run `test` with no scheduler loaded; at the end there must be none again.
+#[track_caller]
+pub fn with_none(test: impl FnOnce()) {
+    guest::prepare();
+    timed(|| {
+        let shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sched) = shared {
+            sched.end_with(libc::SIGINT);
+        }
+        assert_eq!(state(), "disabled");
+        test();
+        assert_eq!(state(), "disabled");
+    });
+}
+
+/// Run `test` with a scheduler of its own, started with `args` and ended by Ctrl-C.
+#[track_caller]
+pub fn with_own(args: &[&str], test: impl FnOnce(&mut Sched)) {
+    with_none(|| {
+        let mut sched = Sched::start(args);
+        test(&mut sched);
+        sched.assert_well();
+        sched.end_with(libc::SIGINT);
+    });
+}

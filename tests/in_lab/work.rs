@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Built-in workloads (`scx_ballast work NAME`) as measuring instruments.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use crate::sched::binary;
+
+/// What a workload printed.
+pub struct Report {
+    /// Its lines for people.
+    pub lines: Vec<String>,
+    /// Keys and values of its result line.
+    result: BTreeMap<String, String>,
+}
+
+impl Report {
+    /// The number behind `key`.
+    pub fn number(&self, key: &str) -> f64 {
+        let value = self.result.get(key).unwrap_or_else(|| panic!("no {key}"));
+        value.parse().unwrap()
+    }
+
+    /// The result line again, for messages.
+    pub fn text(&self) -> String {
+        let pairs = self
+            .result
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        pairs.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Run `scx_ballast work ARGS` to its end.
+#[track_caller]
+pub fn work(args: &[&str]) -> Report {
+    let output = Command::new(binary())
+        .arg("work")
+        .args(args)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success(),
+        "work {args:?}: {}\n{text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
+    let last = lines.pop().unwrap();
+    let pairs = last.split(' ').filter_map(|pair| pair.split_once('='));
+    Report {
+        lines,
+        result: pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+    }
+}

@@ -118,7 +118,7 @@ pub struct RunArgs {
 
     /// Leave a wakee behind its waker when the waker has so far slept within this time after such a
     /// wake-up; 0 never does.
-    #[arg(long, value_name = "USEC", default_value_t = 50,
+    #[arg(long, value_name = "USEC", default_value_t = 100,
           value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub sync_us: u64,
 

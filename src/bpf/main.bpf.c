@@ -237,10 +237,7 @@ void BPF_STRUCT_OPS(ballast_stopping, struct task_struct *p, bool runnable)
 		return;
 
 	now = scx_bpf_now();
-	if (tc->sync_at) {
-		tc->sync_lag = (3 * tc->sync_lag + time_delta(now, tc->sync_at)) / 4;
-		tc->sync_at = 0;
-	}
+	sync_kept(tc, now);
 	count_asleep(p, tc, now);
 }
 

@@ -27,7 +27,7 @@ const volatile u16 pos_cpu[MAX_CPUS];		/* CPUs ordered by LLC */
 const volatile u64 slice_ns = 5000000;
 const volatile u64 slice_min_ns = 1000000;
 const volatile u64 pull_delay_ns = 500000;
-const volatile u64 sync_ns = 50000;
+const volatile u64 sync_ns = 100000;
 const volatile u64 newborn_epoch_ns = 125000000; /* 0: newborns are not counted */
 const volatile u64 newborn_work_ns = 5000000;
 const volatile u64 sweep_ns = 4000000;		/* one tick */

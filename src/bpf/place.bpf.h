@@ -150,6 +150,23 @@ static s32 place_fork(struct task_struct *p, struct task_ctx *tc, s32 parent_cpu
 }
 
 /*
+ * A waker goes to sleep: how long after its first SYNC wake-up? One sample counts at most twice the
+ * limit, so that a single interruption does not make an honest waker a liar.
+ */
+static void sync_kept(struct task_ctx *tc, u64 now)
+{
+	u64 lag;
+
+	if (!tc->sync_at)
+		return;
+	lag = time_delta(now, tc->sync_at);
+	if (lag > 2 * sync_ns)
+		lag = 2 * sync_ns;
+	tc->sync_lag = (3 * tc->sync_lag + lag) / 4;
+	tc->sync_at = 0;
+}
+
+/*
  * Leave the wakee behind its waker when the waker says that it is about to sleep (SYNC) and has
  * kept its word before: no interrupt, no cold cache. A waker that goes on running after such
  * wake-ups is not believed again until its average says otherwise; tick() ends its slice so that

@@ -127,6 +127,11 @@ pub struct RunArgs {
           value_parser = clap::value_parser!(u64).range(0..=60_000))]
     pub newborn_ms: u64,
 
+    /// CPU time after which a forked task no longer is a newborn.
+    #[arg(long, value_name = "USEC", default_value_t = 5000,
+          value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+    pub newborn_work_us: u64,
+
     /// Tasks that the daemon can see at one time; tasks beyond that are scheduled all the same.
     #[arg(long, value_name = "N", default_value_t = 32768,
           value_parser = clap::value_parser!(u32).range(1..=4_194_304))]

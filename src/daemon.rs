@@ -5,13 +5,14 @@
 //! kernel takes the machine back when it dies. Its memory is locked, so that it can still end the
 //! scheduler in time when the machine is out of memory.
 
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use crossbeam::channel::{Receiver, bounded, select, tick};
-use log::{info, warn};
+use log::{debug, info, warn};
 use scx_stats::prelude::StatsServer;
-use scx_utils::{init_libbpf_logging, try_set_rlimit_infinity};
+use scx_utils::try_set_rlimit_infinity;
 
 use crate::cli::{RunArgs, VERSION};
 use crate::kernel::check;
@@ -45,11 +46,26 @@ fn init_logging(verbose: u8) -> Result<()> {
         level,
         config,
         simplelog::TerminalMode::Stderr,
-        simplelog::ColorChoice::Auto,
+        if std::io::stderr().is_terminal() {
+            simplelog::ColorChoice::Auto
+        } else {
+            simplelog::ColorChoice::Never
+        },
     )
     .context("starting the log")?;
-    init_libbpf_logging((verbose > 0).then_some(libbpf_rs::PrintLevel::Debug));
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, log_libbpf)));
     Ok(())
+}
+
+/// libbpf's messages, at the levels it gives them.
+fn log_libbpf(level: libbpf_rs::PrintLevel, message: String) {
+    // Said of every skeleton with struct_ops that is attached map by map, as ours is.
+    const NOISE: &str = "BPF map skeleton link is uninitialized";
+    let message = message.trim_end();
+    match level {
+        libbpf_rs::PrintLevel::Warn if !message.contains(NOISE) => warn!("{message}"),
+        _ => debug!("{message}"),
+    }
 }
 
 /// Ctrl-C and SIGTERM as messages. Installed first, so that a signal during start-up ends it too.

@@ -68,6 +68,7 @@ fn set_constants(skel: &mut OpenBallastSkel<'_>, args: &RunArgs, machine: &Machi
     ro.pull_delay_ns = args.pull_delay_us * 1000;
     ro.sync_ns = args.sync_us * 1000;
     ro.newborn_epoch_ns = newborn_epoch_ns(args);
+    ro.newborn_work_ns = args.newborn_work_us * 1000;
 
     for node in machine.cpu_nodes() {
         let n = node.idx.as_usize();

@@ -78,6 +78,7 @@ void BPF_STRUCT_OPS(ballast_enqueue, struct task_struct *p, u64 enq_flags)
 	queue_leave(tc);
 
 	if (tc->kthread) {
+		enter_dom(tc, MAX_LLCS + cpu, woken);
 		stat_add(cc, STAT_KTHREAD, 1);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 		return;
@@ -132,33 +133,41 @@ void BPF_STRUCT_OPS(ballast_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
+static inline u64 queue_of_class(const struct cpu_ctx *cc, s32 cpu, u32 class)
+{
+	return class == SERVED_CPU ? CPU_QUEUE(cpu) : LLC_QUEUE(cc->llc);
+}
+
+/*
+ * Run a task of one class, if one waits. A queue that has nothing to run saves up no service, or
+ * its next task would shut out the other queue for as long as the silence lasted.
+ */
 static bool serve(struct cpu_ctx *cc, s32 cpu, u32 class)
 {
-	if (scx_bpf_dsq_move_to_local(class == SERVED_CPU ? CPU_QUEUE(cpu) : LLC_QUEUE(cc->llc), 0))
+	bool empty = class == SERVED_CPU && !cc->queued; /* known without asking the kernel */
+
+	if (!empty && scx_bpf_dsq_move_to_local(queue_of_class(cc, cpu, class), 0))
 		return true;
-	/* A queue that had nothing to run saves up no service. */
 	cc->served[class & 1] = cc->served[!class];
 	return false;
 }
 
 /* prev would go on if nobody better waits: compare it with the heads of both queues. */
-static bool serve_or_keep(struct cpu_ctx *cc, s32 cpu, struct task_struct *prev,
+static void serve_or_keep(struct cpu_ctx *cc, s32 cpu, struct task_struct *prev,
 			  struct task_ctx *tc)
 {
 	u32 own = tc->dom >= MAX_LLCS ? SERVED_CPU : SERVED_LLC;
 	u64 used = charge(prev->se.sum_exec_runtime - tc->last_exec, prev->scx.weight);
-	u64 own_served = cc->served[own & 1] + used, head;
+	u64 own_served = cc->served[own & 1] + used;
 	bool other_first = time_before(cc->served[!own], own_served);
 
 	/* The other class first when it had less service; it may be empty. */
-	if ((own == SERVED_LLC ? cc->queued : true) && other_first && serve(cc, cpu, !own))
-		return true;
-	if (queue_head(own == SERVED_CPU ? CPU_QUEUE(cpu) : LLC_QUEUE(cc->llc), &head, NULL) &&
-	    !time_before(tc->vtime + used, head) && serve(cc, cpu, own))
-		return true;
+	if (other_first && serve(cc, cpu, !own))
+		return;
+	if (head_before(queue_of_class(cc, cpu, own), tc->vtime + used) && serve(cc, cpu, own))
+		return;
 	stat_add(cc, STAT_KEEP, 1);
 	scx_bpf_task_set_slice(prev, slice_for(cc->llc));
-	return true;
 }
 
 void BPF_STRUCT_OPS(ballast_dispatch, s32 cpu, struct task_struct *prev)
@@ -179,11 +188,8 @@ void BPF_STRUCT_OPS(ballast_dispatch, s32 cpu, struct task_struct *prev)
 		}
 	}
 
-	first = cc->queued && time_before(cc->served[SERVED_CPU], cc->served[SERVED_LLC]) ?
-		SERVED_CPU : SERVED_LLC;
-	if (serve(cc, cpu, first))
-		return;
-	if (cc->queued && serve(cc, cpu, !first))
+	first = time_before(cc->served[SERVED_CPU], cc->served[SERVED_LLC]) ? SERVED_CPU : SERVED_LLC;
+	if (serve(cc, cpu, first) || serve(cc, cpu, !first))
 		return;
 	pull(cc, cpu);
 }

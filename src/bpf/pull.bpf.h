@@ -14,14 +14,49 @@
 #ifndef __BALLAST_PULL_BPF_H
 #define __BALLAST_PULL_BPF_H
 
-#define PULL_ATTEMPTS 8		/* CPU queues tried per LLC; bounds the work of one dispatch */
+/* These two bound the work of one dispatch. */
+#define PULL_QUEUES 8		/* CPU queues tried per word of the bitmap */
+#define PULL_DEPTH 8		/* tasks looked at per queue */
+
+static bool waited_enough(struct task_struct *p, u64 now)
+{
+	struct task_ctx *tc = task_ctx_of(p);
+
+	return tc && tc->enq_at && time_delta(now, tc->enq_at) >= pull_delay_ns;
+}
 
 static bool head_is_old(u64 queue, u64 now)
 {
-	u64 enq_at;
+	struct task_struct *head = __COMPAT_scx_bpf_dsq_peek(queue);
 
-	return queue_head(queue, NULL, &enq_at) && enq_at &&
-	       time_delta(now, enq_at) >= pull_delay_ns;
+	return head && waited_enough(head, now);
+}
+
+/*
+ * Is one of the first tasks of @queue allowed on @cpu, and old enough? @now 0: whatever its age.
+ * Asked before a queue is taken from, because taking walks over all tasks that may not run here,
+ * and there can be thousands.
+ */
+static bool worth_pulling(u64 queue, s32 cpu, u64 now)
+{
+	struct task_struct *p;
+	bool worth = false;
+	u32 seen = 0;
+
+	bpf_for_each(scx_dsq, p, queue, 0) {
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (!now || waited_enough(p, now))) {
+			worth = true;
+			break;
+		}
+		if (++seen >= PULL_DEPTH)
+			break;
+	}
+	return worth;
+}
+
+static bool pull_queue(u64 queue, s32 cpu, u64 now)
+{
+	return worth_pulling(queue, cpu, now) && scx_bpf_dsq_move_to_local(queue, 0);
 }
 
 /* Take a narrow task from the queue of any CPU in @llc. @now 0: whatever its age. */
@@ -38,7 +73,7 @@ static bool pull_narrow(u32 llc, s32 this_cpu, u64 now)
 		if (word >= NARROW_WORDS)
 			break;
 		bits = *(volatile u64 *)&ls->narrow[word];
-		bpf_for(tries, 0, PULL_ATTEMPTS) {
+		bpf_for(tries, 0, PULL_QUEUES) {
 			u32 bit, cpu;
 
 			if (!bits)
@@ -46,11 +81,7 @@ static bool pull_narrow(u32 llc, s32 this_cpu, u64 now)
 			bit = ctz64(bits);
 			bits &= bits - 1;
 			cpu = cpu_at(llc, word * 64 + bit);
-			if (cpu == this_cpu)
-				continue;
-			if (now && !head_is_old(CPU_QUEUE(cpu), now))
-				continue;
-			if (scx_bpf_dsq_move_to_local(CPU_QUEUE(cpu), 0))
+			if (cpu != this_cpu && pull_queue(CPU_QUEUE(cpu), this_cpu, now))
 				return true;
 		}
 	}
@@ -72,9 +103,7 @@ static bool has_narrow(u32 llc)
 
 static bool pull_llc(u32 llc, s32 this_cpu, u64 now)
 {
-	if (head_is_old(LLC_QUEUE(llc), now) && scx_bpf_dsq_move_to_local(LLC_QUEUE(llc), 0))
-		return true;
-	return pull_narrow(llc, this_cpu, now);
+	return pull_queue(LLC_QUEUE(llc), this_cpu, now) || pull_narrow(llc, this_cpu, now);
 }
 
 static bool pull_node(u32 node, u32 own_llc, s32 this_cpu, u64 now)

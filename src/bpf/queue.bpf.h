@@ -67,19 +67,20 @@ static inline void advance_clock(const struct task_ctx *tc)
 		*clock = tc->vtime;
 }
 
-/* The more tasks wait, the shorter each one's turn. */
+/* The more tasks share some CPUs, the shorter each one's turn. */
+static inline u64 slice_among(u64 tasks, u32 cpus)
+{
+	u64 slice = tasks > cpus ? slice_ns * cpus / tasks : slice_ns;
+
+	return slice < slice_min_ns ? slice_min_ns : slice;
+}
+
 static u64 slice_for(u32 llc)
 {
 	struct llc_counters *lc = llc_counters_of(llc);
-	u32 weight = weight_of_llc(llc);
-	u64 slice = slice_ns, running;
+	s64 running = lc ? *(volatile s64 *)&lc->running : 0;
 
-	if (!lc)
-		return slice;
-	running = *(volatile u64 *)&lc->running;
-	if ((s64)running > weight)
-		slice = slice * weight / running;
-	return slice < slice_min_ns ? slice_min_ns : slice;
+	return slice_among(running > 0 ? running : 0, weight_of_llc(llc));
 }
 
 /* The tasks of @llc may wait too long: let idle CPUs elsewhere look. */
@@ -171,24 +172,16 @@ static void queue_on_cpu(struct task_struct *p, struct task_ctx *tc, u32 cpu, u6
 	cpu_queue_add(cpu);
 	hint_waiting(llc);
 	stat_add(cpu_ctx_of(bpf_get_smp_processor_id()), STAT_QUEUE_CPU, 1);
-	scx_bpf_dsq_insert_vtime(p, CPU_QUEUE(cpu), slice_for(llc), tc->vtime, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, CPU_QUEUE(cpu), slice_among(cc ? cc->queued + 1 : 1, 1),
+				 tc->vtime, enq_flags);
 }
 
-/* Virtual time of the task at the head of a queue; false when there is none. */
-static bool queue_head(u64 queue, u64 *vtime, u64 *enq_at)
+/* Would the head of @queue, if there is one, run before a task with @vtime? */
+static bool head_before(u64 queue, u64 vtime)
 {
 	struct task_struct *head = __COMPAT_scx_bpf_dsq_peek(queue);
-	struct task_ctx *tc;
 
-	if (!head)
-		return false;
-	if (vtime)
-		*vtime = head->scx.dsq_vtime;
-	if (enq_at) {
-		tc = task_ctx_of(head);
-		*enq_at = tc ? tc->enq_at : 0;
-	}
-	return true;
+	return head && !time_before(vtime, head->scx.dsq_vtime);
 }
 
 #endif

@@ -166,6 +166,8 @@ static void serve_or_keep(struct cpu_ctx *cc, s32 cpu, struct task_struct *prev,
 		return;
 	if (head_before(queue_of_class(cc, cpu, own), tc->vtime + used) && serve(cc, cpu, own))
 		return;
+	if (!scx_bpf_dsq_nr_queued(LLC_QUEUE(cc->llc)) && share_node(cc, cpu))
+		return;
 	stat_add(cc, STAT_KEEP, 1);
 	scx_bpf_task_set_slice(prev, slice_for(cc->llc));
 }

@@ -18,33 +18,34 @@
 #define PULL_QUEUES 8		/* CPU queues tried per word of the bitmap */
 #define PULL_DEPTH 8		/* tasks looked at per queue */
 
-static bool waited_enough(struct task_struct *p, u64 now)
+/* Has @p waited in its queue since @before or longer? */
+static bool waits_since(struct task_struct *p, u64 before)
 {
 	struct task_ctx *tc = task_ctx_of(p);
 
-	return tc && tc->enq_at && time_delta(now, tc->enq_at) >= pull_delay_ns;
+	return tc && tc->enq_at && !time_after(tc->enq_at, before);
 }
 
-static bool head_is_old(u64 queue, u64 now)
+static bool head_waits_since(u64 queue, u64 before)
 {
 	struct task_struct *head = __COMPAT_scx_bpf_dsq_peek(queue);
 
-	return head && waited_enough(head, now);
+	return head && waits_since(head, before);
 }
 
 /*
- * Is one of the first tasks of @queue allowed on @cpu, and old enough? @now 0: whatever its age.
- * Asked before a queue is taken from, because taking walks over all tasks that may not run here,
- * and there can be thousands.
+ * Is one of the first tasks of @queue allowed on @cpu, and does it wait since @before? Asked a
+ * queue is taken from, because taking walks over all tasks that may not run here, and there can be
+ * thousands.
  */
-static bool worth_pulling(u64 queue, s32 cpu, u64 now)
+static bool worth_pulling(u64 queue, s32 cpu, u64 before)
 {
 	struct task_struct *p;
 	bool worth = false;
 	u32 seen = 0;
 
 	bpf_for_each(scx_dsq, p, queue, 0) {
-		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (!now || waited_enough(p, now))) {
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && waits_since(p, before)) {
 			worth = true;
 			break;
 		}
@@ -54,13 +55,13 @@ static bool worth_pulling(u64 queue, s32 cpu, u64 now)
 	return worth;
 }
 
-static bool pull_queue(u64 queue, s32 cpu, u64 now)
+static bool pull_queue(u64 queue, s32 cpu, u64 before)
 {
-	return worth_pulling(queue, cpu, now) && scx_bpf_dsq_move_to_local(queue, 0);
+	return worth_pulling(queue, cpu, before) && scx_bpf_dsq_move_to_local(queue, 0);
 }
 
-/* Take a narrow task from the queue of any CPU in @llc. @now 0: whatever its age. */
-static bool pull_narrow(u32 llc, s32 this_cpu, u64 now)
+/* Take a narrow task that waits since @before from the queue of any CPU in @llc. */
+static bool pull_narrow(u32 llc, s32 this_cpu, u64 before)
 {
 	struct llc_state *ls = llc_state_of(llc);
 	u32 words = (weight_of_llc(llc) + 63) / 64, word, tries;
@@ -81,7 +82,7 @@ static bool pull_narrow(u32 llc, s32 this_cpu, u64 now)
 			bit = ctz64(bits);
 			bits &= bits - 1;
 			cpu = cpu_at(llc, word * 64 + bit);
-			if (cpu != this_cpu && pull_queue(CPU_QUEUE(cpu), this_cpu, now))
+			if (cpu != this_cpu && pull_queue(CPU_QUEUE(cpu), this_cpu, before))
 				return true;
 		}
 	}
@@ -101,12 +102,12 @@ static bool has_narrow(u32 llc)
 	return any;
 }
 
-static bool pull_llc(u32 llc, s32 this_cpu, u64 now)
+static bool pull_llc(u32 llc, s32 this_cpu, u64 before)
 {
-	return pull_queue(LLC_QUEUE(llc), this_cpu, now) || pull_narrow(llc, this_cpu, now);
+	return pull_queue(LLC_QUEUE(llc), this_cpu, before) || pull_narrow(llc, this_cpu, before);
 }
 
-static bool pull_node(u32 node, u32 own_llc, s32 this_cpu, u64 now)
+static bool pull_node(u32 node, u32 own_llc, s32 this_cpu, u64 before)
 {
 	struct node_state *ns = node_state_of(node);
 	u32 first = first_llc(node), i;
@@ -125,7 +126,7 @@ static bool pull_node(u32 node, u32 own_llc, s32 this_cpu, u64 now)
 		llc = first + bit;
 		if (llc == own_llc)
 			continue;
-		if (pull_llc(llc, this_cpu, now))
+		if (pull_llc(llc, this_cpu, before))
 			return true;
 		/* A task that is being inserted right now is found again by the next sweep. */
 		if (scx_bpf_dsq_nr_queued(LLC_QUEUE(llc)) <= 0 && !has_narrow(llc))
@@ -139,24 +140,41 @@ static void pull(struct cpu_ctx *cc, s32 cpu)
 	u32 i;
 	u64 now;
 
-	if (has_narrow(cc->llc) && pull_narrow(cc->llc, cpu, 0)) {
+	if (!has_narrow(cc->llc) && nr_llcs == 1)
+		return;
+	now = scx_bpf_now();
+	if (has_narrow(cc->llc) && pull_narrow(cc->llc, cpu, now)) {
 		stat_add(cc, STAT_PULL_LLC, 1);
 		return;
 	}
-	if (nr_llcs == 1)
-		return;
-	now = scx_bpf_now();
 	bpf_for(i, 0, nr_nodes) {
 		u32 node = nearest(cc->node, i);
 		struct node_state *ns = node_state_of(node);
 
 		if (!ns || !*(volatile u64 *)&ns->waiting)
 			continue;
-		if (pull_node(node, cc->llc, cpu, now)) {
+		if (pull_node(node, cc->llc, cpu, now - pull_delay_ns)) {
 			stat_add(cc, i ? STAT_PULL_REMOTE : STAT_PULL_NODE, 1);
 			return;
 		}
 	}
+}
+
+/*
+ * Fairness between the LLCs of a node: a CPU whose own queues are empty and whose task would go on
+ * takes a turn for a task that has waited for a whole slice in another LLC. Once both LLCs have
+ * waiting tasks nothing moves any more. Between nodes this is the balancer's business, not ours.
+ */
+static bool share_node(struct cpu_ctx *cc, s32 cpu)
+{
+	struct node_state *ns = node_state_of(cc->node);
+
+	if (nr_llcs_of(cc->node) == 1 || !ns || !*(volatile u64 *)&ns->waiting)
+		return false;
+	if (!pull_node(cc->node, cc->llc, cpu, scx_bpf_now() - slice_ns))
+		return false;
+	stat_add(cc, STAT_PULL_NODE, 1);
+	return true;
 }
 
 /* Kick an idle CPU that may run the head of @queue, the nearest to @llc; false when none is idle. */
@@ -192,7 +210,7 @@ static bool sweep_queue(struct cpu_ctx *cc, u64 queue, u32 llc, u64 now, u64 per
 		return false;
 	hint_waiting(llc);
 	/* An idle CPU of the same LLC is woken at once, one farther away after the pull delay. */
-	if (kick_for(queue, llc, head_is_old(queue, now))) {
+	if (kick_for(queue, llc, head_waits_since(queue, now - pull_delay_ns))) {
 		stat_add(cc, STAT_KICK, 1);
 		stat_add(cc, STAT_WASTED_NS, period);
 	}

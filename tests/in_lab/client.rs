@@ -15,11 +15,15 @@ const SOCKET: &str = "/var/run/scx/root/stats";
 pub struct Client(BufReader<UnixStream>);
 
 impl Client {
+    pub fn try_connect() -> Result<Self, String> {
+        let stream = UnixStream::connect(SOCKET).map_err(|err| format!("{SOCKET}: {err}"))?;
+        stream.set_read_timeout(Some(secs(3) * SLOW)).unwrap();
+        Ok(Self(BufReader::new(stream)))
+    }
+
     /// Connect and set all counters to 0.
     pub fn connect() -> Self {
-        let stream = UnixStream::connect(SOCKET).unwrap();
-        stream.set_read_timeout(Some(secs(3) * SLOW)).unwrap();
-        let mut client = Self(BufReader::new(stream));
+        let mut client = Self::try_connect().unwrap();
         client.top();
         client
     }
@@ -31,10 +35,15 @@ impl Client {
             all[*key] = json!(value);
         }
         let request = json!({ "req": "stats", "args": all });
-        writeln!(self.0.get_mut(), "{request}").unwrap();
         let mut line = String::new();
-        self.0.read_line(&mut line).expect("an answer in time");
-        let answer: Value = serde_json::from_str(&line).expect("JSON");
+        // In one piece: the server reads lines.
+        let sent = self
+            .0
+            .get_mut()
+            .write_all(format!("{request}\n").as_bytes());
+        let done = sent.and_then(|()| self.0.read_line(&mut line));
+        done.map_err(|err| format!("the socket: {err}"))?;
+        let answer: Value = serde_json::from_str(&line).map_err(|err| format!("{line}: {err}"))?;
         let text = &answer["args"]["resp"];
         match answer["errno"].as_i64() {
             Some(0) => Ok(text.clone()),

@@ -20,11 +20,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 
-pub fn ms(n: u64) -> Duration {
+pub const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-pub fn secs(n: u64) -> Duration {
+pub const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
@@ -189,6 +189,41 @@ pub fn threads() -> u64 {
     let text = read("/proc/loadavg");
     let (_, total) = text.split(' ').nth(3).unwrap().split_once('/').unwrap();
     total.parse().unwrap()
+}
+
+/// The states of a process' threads, one letter each.
+pub fn thread_states(pid: i32) -> String {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let state = |entry: fs::DirEntry| {
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    };
+    threads.filter_map(|entry| state(entry.ok()?)).collect()
+}
+
+/// The kernel's threads that are not bound to one CPU.
+pub fn kernel_threads() -> Vec<i32> {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let name = entry.ok()?.file_name();
+        name.to_str()?.parse::<i32>().ok()
+    });
+    let unbound = |pid: &i32| {
+        // Both are gone when the task is.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let flags = stat
+            .rsplit_once(") ")?
+            .1
+            .split(' ')
+            .nth(6)?
+            .parse::<u64>()
+            .ok()?;
+        let mut lines = status.lines();
+        let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        Some(flags & PF_KTHREAD != 0 && parse_list(list).len() > 1)
+    };
+    pids.filter(|pid| unbound(pid) == Some(true)).collect()
 }
 
 /// Every thread with its state and name, for messages.

@@ -6,7 +6,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::guest::{self, parse_list, read};
+use crate::guest::{self, read};
 
 /// The policy of tasks that ask for sched_ext; libc does not know it yet.
 pub const SCHED_EXT: i32 = 7;
@@ -44,6 +44,44 @@ pub fn set_policy(pid: i32, policy: i32) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Memory that forked tasks share with the driver.
+pub struct Shared<T>(std::marker::PhantomData<T>);
+
+impl<T: Default> Shared<T> {
+    /// A new `T` for the rest of the driver's life.
+    pub fn leak() -> &'static T {
+        let (read_write, shared) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: new memory, page-aligned, large enough, never given back.
+        unsafe {
+            let size = size_of::<T>();
+            let at = libc::mmap(std::ptr::null_mut(), size, read_write, shared, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED, "{}", io::Error::last_os_error());
+            at.cast::<T>().write(T::default());
+            &*at.cast()
+        }
+    }
+}
+
+/// The CPU that the calling thread runs on.
+pub fn current_cpu() -> u32 {
+    // SAFETY: takes nothing.
+    u32::try_from(unsafe { libc::sched_getcpu() }).unwrap()
+}
+
+/// CPU time of the calling thread.
+pub fn thread_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a struct on the stack.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Compute until killed.
@@ -109,15 +147,6 @@ impl Task {
         // Fields from the third on follow the name, which ends with the last parenthesis.
         let (_, rest) = text.rsplit_once(") ").unwrap();
         rest.split(' ').nth(36).unwrap().parse().unwrap()
-    }
-
-    /// The CPUs that it may use.
-    pub fn allowed(&self) -> Vec<u32> {
-        let text = read(format!("/proc/{}/status", self.pid));
-        let list = text
-            .lines()
-            .find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
-        parse_list(list.unwrap()).into_iter().collect()
     }
 
     /// Is it scheduled by sched_ext?

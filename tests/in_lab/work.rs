@@ -6,27 +6,19 @@ use std::process::Command;
 
 use crate::sched::binary;
 
-/// What a workload printed.
-pub struct Report {
-    /// Its lines for people.
-    pub lines: Vec<String>,
-    /// Keys and values of its result line.
-    result: BTreeMap<String, String>,
-}
+/// Keys and values of a workload's result line.
+pub struct Report(BTreeMap<String, String>);
 
 impl Report {
     /// The number behind `key`.
     pub fn number(&self, key: &str) -> f64 {
-        let value = self.result.get(key).unwrap_or_else(|| panic!("no {key}"));
+        let value = self.0.get(key).unwrap_or_else(|| panic!("no {key}"));
         value.parse().unwrap()
     }
 
     /// The result line again, for messages.
     pub fn text(&self) -> String {
-        let pairs = self
-            .result
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"));
+        let pairs = self.0.iter().map(|(key, value)| format!("{key}={value}"));
         pairs.collect::<Vec<_>>().join(" ")
     }
 }
@@ -46,11 +38,7 @@ pub fn work(args: &[&str]) -> Report {
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
-    let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
-    let last = lines.pop().unwrap();
+    let last = text.lines().last().unwrap();
     let pairs = last.split(' ').filter_map(|pair| pair.split_once('='));
-    Report {
-        lines,
-        result: pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect(),
-    }
+    Report(pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect())
 }

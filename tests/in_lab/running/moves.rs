@@ -2,9 +2,18 @@
 //! Wanted homes: what the daemon writes into a slot, BPF carries out.
 
 use crate::client::Client;
-use crate::guest::{Node, ms, node_of, nodes, within};
-use crate::sched::with_shared;
+use crate::guest::{Node, ms, node_of, nodes, remark, within};
+use crate::sched::{Sched, with_shared};
 use crate::tasks::{Task, confine, settle};
+
+/// Run `test` where there is another node to move to.
+#[track_caller]
+fn with_two_nodes(test: impl FnOnce(&mut Sched)) {
+    with_shared(|sched| match nodes().len() {
+        1 => remark("skipped: one node"),
+        _ => test(sched),
+    });
+}
 
 /// Ask for `task` to be moved to `to`, and wait until it runs there. A running task goes at its
 /// next tick (4 ms), a sleeping one at its next wake-up.
@@ -20,7 +29,7 @@ fn move_to(client: &mut Client, nodes: &[Node], task: &Task, to: usize) {
 #[test]
 #[ignore = "runs in the lab"]
 fn a_running_task_moves_and_stays() {
-    with_shared(|_| {
+    with_two_nodes(|_| {
         let (nodes, mut client) = (nodes(), Client::connect());
         let task = Task::free_hog();
         settle(std::slice::from_ref(&task));
@@ -42,7 +51,7 @@ fn a_running_task_moves_and_stays() {
 #[test]
 #[ignore = "runs in the lab"]
 fn a_sleeping_task_wakes_on_its_new_node() {
-    with_shared(|_| {
+    with_two_nodes(|_| {
         let (nodes, mut client) = (nodes(), Client::connect());
         let task = Task::sleeper(ms(20));
         std::thread::sleep(ms(200));
@@ -59,7 +68,7 @@ fn a_sleeping_task_wakes_on_its_new_node() {
 #[test]
 #[ignore = "runs in the lab"]
 fn a_waiting_task_moves() {
-    with_shared(|_| {
+    with_two_nodes(|_| {
         let (nodes, mut client) = (nodes(), Client::connect());
         // All CPUs busy twice over, and the first node three times.
         let mut tasks: Vec<Task> = Vec::new();
@@ -80,7 +89,7 @@ fn a_waiting_task_moves() {
 #[test]
 #[ignore = "runs in the lab"]
 fn impossible_wishes_are_refused() {
-    with_shared(|_| {
+    with_two_nodes(|_| {
         let (nodes, mut client) = (nodes(), Client::connect());
         let refused = |client: &mut Client, pid: i32, node: u32, why: &str| {
             let text = client

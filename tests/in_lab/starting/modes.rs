@@ -28,6 +28,7 @@ fn partial() {
             1 => Ok(()),
             n => Err(format!("{n} tasks are counted")),
         });
+        // On a machine with one node this is where it runs already.
         let to = &nodes[(node_of(&nodes, tasks[0].cpu()) + 1) % nodes.len()];
         client.want(tasks[0].pid(), to.id).unwrap();
         within(ms(50), || match to.cpus.contains(&tasks[0].cpu()) {
@@ -84,6 +85,7 @@ fn exercise_idle_search(sched: &mut Sched) {
         stats.idle_prev + stats.idle_llc + stats.idle_node > 0,
         "{stats:?}"
     );
-    assert!(stats.fork_local > 0 && stats.fork_remote > 0, "{stats:?}");
+    assert!(stats.fork_local > 0, "{stats:?}");
+    assert!(stats.fork_remote > 0 || nodes.len() == 1, "{stats:?}");
     sched.assert_well();
 }

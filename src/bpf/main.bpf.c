@@ -25,6 +25,8 @@
 #include "queue.bpf.h"
 #include "place.bpf.h"
 #include "pull.bpf.h"
+#include "init.bpf.h"
+#include "dump.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -373,70 +375,6 @@ void BPF_STRUCT_OPS(ballast_exit_task, struct task_struct *p, struct scx_exit_ta
 	slot_give_back(tc);
 }
 
-static s32 init_llc(u32 llc)
-{
-	struct llc_state *ls = llc_state_of(llc);
-	struct bpf_cpumask *mask;
-	u32 i;
-	s32 err;
-
-	if (!ls)
-		return -ENOENT;
-	err = scx_bpf_create_dsq(LLC_QUEUE(llc), node_id[node_of_llc(llc) & (MAX_NODES - 1)]);
-	if (err)
-		return err;
-	mask = bpf_cpumask_create();
-	if (!mask)
-		return -ENOMEM;
-	bpf_for(i, 0, weight_of_llc(llc)) {
-		bpf_cpumask_set_cpu(cpu_at(llc, i), mask);
-	}
-	mask = bpf_kptr_xchg(&ls->mask, mask);
-	if (mask)
-		bpf_cpumask_release(mask);
-	return 0;
-}
-
-static s32 init_node(u32 node)
-{
-	struct node_state *ns = node_state_of(node);
-	struct bpf_cpumask *mask;
-	u32 i, j, first = first_llc(node), nr = nr_llcs_of(node);
-
-	if (!ns)
-		return -ENOENT;
-	mask = bpf_cpumask_create();
-	if (!mask)
-		return -ENOMEM;
-	bpf_for(i, 0, nr) {
-		bpf_for(j, 0, weight_of_llc(first + i))
-			bpf_cpumask_set_cpu(cpu_at(first + i, j), mask);
-	}
-	mask = bpf_kptr_xchg(&ns->mask, mask);
-	if (mask)
-		bpf_cpumask_release(mask);
-	return 0;
-}
-
-static s32 init_cpu(u32 cpu)
-{
-	struct cpu_scratch *scratch = cpu_scratch_of(cpu);
-	struct cpu_ctx *cc = cpu_ctx_of(cpu);
-	struct bpf_cpumask *mask;
-
-	if (!scratch || !cc)
-		return -ENOENT;
-	mask = bpf_cpumask_create();
-	if (!mask)
-		return -ENOMEM;
-	mask = bpf_kptr_xchg(&scratch->mask, mask);
-	if (mask)
-		bpf_cpumask_release(mask);
-	if (cc->llc == NO_LLC)
-		return 0;
-	return scx_bpf_create_dsq(CPU_QUEUE(cpu), node_id[cc->node & (MAX_NODES - 1)]);
-}
-
 s32 BPF_STRUCT_OPS_SLEEPABLE(ballast_init)
 {
 	s32 err;
@@ -463,40 +401,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(ballast_init)
 void BPF_STRUCT_OPS(ballast_exit, struct scx_exit_info *ei)
 {
 	UEI_RECORD(uei, ei);
-}
-
-void BPF_STRUCT_OPS(ballast_dump, struct scx_dump_ctx *dctx)
-{
-	u64 now = scx_bpf_now();
-	u32 i;
-
-	bpf_for(i, 0, nr_nodes)
-		scx_bpf_dump("node %u: committed %u of %u CPUs\n", i, committed_node(i, now),
-			     weight_of_node(i));
-	bpf_for(i, 0, nr_llcs) {
-		struct llc_state *ls = llc_state_of(i);
-
-		scx_bpf_dump("LLC %u: clock %llu, %d waiting\n", i, ls ? ls->clock : 0,
-			     scx_bpf_dsq_nr_queued(LLC_QUEUE(i)));
-	}
-}
-
-void BPF_STRUCT_OPS(ballast_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle)
-{
-	struct cpu_ctx *cc = cpu_ctx_of(cpu);
-
-	if (!idle && cc)
-		scx_bpf_dump("  ballast: LLC %u, own queue %u, served %llu/%llu\n", cc->llc,
-			     cc->queued, cc->served[SERVED_LLC], cc->served[SERVED_CPU]);
-}
-
-void BPF_STRUCT_OPS(ballast_dump_task, struct scx_dump_ctx *dctx, struct task_struct *p)
-{
-	struct task_ctx *tc = task_ctx_of(p);
-
-	if (tc)
-		scx_bpf_dump("  ballast: where %llx, vtime %llu in queue %u, LLC %u, wide %d\n",
-			     tc->where, tc->vtime, tc->dom, tc->llc, tc->wide);
 }
 
 /* Run by the daemon each tick: what is in queues is known to the kernel alone. */

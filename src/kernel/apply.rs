@@ -7,8 +7,10 @@
 use thiserror::Error;
 
 use super::intf::task_slot;
+use super::load::Scheduler;
 use super::mapped::MappedArray;
-use crate::machine::LlcIdx;
+use crate::machine::{LlcIdx, Machine, NodeIdx};
+use crate::policy::placement;
 
 /// Why a wish could not be written.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -24,8 +26,8 @@ fn wish(seq: u32, llc: LlcIdx) -> u64 {
     u64::from(seq) << 32 | (u64::from(llc.0) + 1)
 }
 
-/// Ask BPF to move thread `pid` to `llc` of dense node `node`.
-pub(super) fn want(
+/// Write the wish that thread `pid` moves to `llc` of dense node `node`.
+fn want_llc(
     slots: &MappedArray<task_slot>,
     used: usize,
     pid: i32,
@@ -47,6 +49,25 @@ pub(super) fn want(
         return Ok(());
     }
     Err(WishError::NoSuchTask(pid))
+}
+
+impl Scheduler<'_> {
+    /// Ask for thread `pid` to be moved to `node`, to the LLC there that a new task would get.
+    ///
+    /// # Errors
+    /// When the scheduler does not see the thread, or the thread may not run there.
+    pub fn want(&self, machine: &Machine, pid: i32, node: NodeIdx) -> Result<(), WishError> {
+        let llcs = machine.nodes()[node.as_usize()].llcs.clone();
+        let running: Vec<u32> = llcs.clone().map(|l| self.running(LlcIdx(l))).collect();
+        let weight: Vec<u32> = llcs
+            .clone()
+            .map(|l| machine.llcs()[usize::from(l)].weight())
+            .collect();
+        let best = placement::fork_llc(&running, &weight, u64::MAX, 0).unwrap_or(0);
+        let used = self.slot_counts().0 as usize;
+        let llc = LlcIdx(llcs.start + best as u16);
+        want_llc(&self.slots, used, pid, u32::from(node.0), llc)
+    }
 }
 
 #[cfg(test)]

@@ -16,9 +16,13 @@ const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// Why the scheduler cannot be loaded here.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum CheckError {
-    #[error("scx_ballast must run as root: loading a scheduler needs CAP_BPF and CAP_SYS_ADMIN; try sudo")]
+    #[error(
+        "scx_ballast must run as root: loading a scheduler needs CAP_BPF and CAP_SYS_ADMIN; try sudo"
+    )]
     NotRoot,
-    #[error("this kernel ({kernel}) has no sched_ext: it needs Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y")]
+    #[error(
+        "this kernel ({kernel}) has no sched_ext: it needs Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y"
+    )]
     NoSchedExt { kernel: String },
     #[error("this kernel ({kernel}) has no BTF at {BTF}: it needs CONFIG_DEBUG_INFO_BTF=y")]
     NoBtf { kernel: String },

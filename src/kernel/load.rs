@@ -18,7 +18,7 @@ use super::intf;
 use super::mapped::MappedArray;
 use super::skel::{BallastSkel, BallastSkelBuilder, OpenBallastSkel};
 use crate::cli::RunArgs;
-use crate::machine::{LlcIdx, Machine, NodeIdx};
+use crate::machine::Machine;
 
 /// The attached scheduler. Dropping it gives the machine back to the kernel's own scheduler.
 pub struct Scheduler<'obj> {
@@ -206,20 +206,5 @@ impl<'obj> Scheduler<'obj> {
             .bss_data
             .as_ref()
             .map_or((0, 0), |bss| (bss.fresh_slots, bss.slots_used))
-    }
-
-    /// Ask for thread `pid` to be moved to node `node`, to the LLC there with most spare.
-    ///
-    /// # Errors
-    /// When the scheduler does not see the thread, or the thread may not run there.
-    pub fn want(
-        &self,
-        machine: &Machine,
-        pid: i32,
-        node: NodeIdx,
-    ) -> Result<(), super::apply::WishError> {
-        let first = machine.nodes()[node.as_usize()].llcs.start;
-        let used = self.slot_counts().0 as usize;
-        super::apply::want(&self.slots, used, pid, u32::from(node.0), LlcIdx(first))
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::intf;
 use super::load::Scheduler;
-use crate::machine::Machine;
+use crate::machine::{LlcIdx, Machine};
 
 /// One node at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,6 +70,13 @@ fn epoch_at(now: u64, epoch_ns: u64) -> Option<u32> {
 }
 
 impl Scheduler<'_> {
+    /// Tasks that run or wait in `llc` now.
+    pub(super) fn running(&self, llc: LlcIdx) -> u32 {
+        self.llcs
+            .get(llc.as_usize())
+            .map_or(0, |counters| counters.running.max(0) as u32)
+    }
+
     /// Observe now.
     pub fn observe(&self, machine: &Machine) -> Result<Observation> {
         let now = self.observe_queues()?;

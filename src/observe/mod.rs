@@ -95,8 +95,20 @@ pub fn server_data() -> StatsServerData<Request, Answer> {
     StatsServerData::new()
         .add_meta(NodeStats::meta())
         .add_meta(Stats::meta())
-        .add_ops("top", StatsOps { open: open_top, close: None })
-        .add_ops("move", StatsOps { open: open_move, close: None })
+        .add_ops(
+            "top",
+            StatsOps {
+                open: open_top,
+                close: None,
+            },
+        )
+        .add_ops(
+            "move",
+            StatsOps {
+                open: open_move,
+                close: None,
+            },
+        )
 }
 
 /// Carry out a move request.

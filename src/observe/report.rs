@@ -24,8 +24,7 @@ fn own_cpu_time() -> Duration {
         usage.assume_init()
     };
     let time = |t: libc::timeval| {
-        Duration::from_secs(t.tv_sec.max(0) as u64)
-            + Duration::from_micros(t.tv_usec.max(0) as u64)
+        Duration::from_secs(t.tv_sec.max(0) as u64) + Duration::from_micros(t.tv_usec.max(0) as u64)
     };
     time(usage.ru_utime) + time(usage.ru_stime)
 }

@@ -104,10 +104,30 @@ impl Stats {
             };
         }
         subtract!(
-            tasks_unseen, fork_local, fork_remote, idle_prev, idle_llc, idle_node, idle_remote,
-            sync, queued_llc, queued_cpu, kthread, kept, pulled_llc, pulled_node, pulled_remote,
-            moved, llc_migrations, node_migrations, kicks, wasted_us, waits, wait_us,
-            daemon_cpu_us, daemon_major_faults,
+            tasks_unseen,
+            fork_local,
+            fork_remote,
+            idle_prev,
+            idle_llc,
+            idle_node,
+            idle_remote,
+            sync,
+            queued_llc,
+            queued_cpu,
+            kthread,
+            kept,
+            pulled_llc,
+            pulled_node,
+            pulled_remote,
+            moved,
+            llc_migrations,
+            node_migrations,
+            kicks,
+            wasted_us,
+            waits,
+            wait_us,
+            daemon_cpu_us,
+            daemon_major_faults,
         );
         let elapsed_ns = self.at_us.saturating_sub(last.at_us) * 1000;
         for (id, node) in &mut change.nodes {
@@ -178,7 +198,15 @@ mod tests {
             at_us,
             fork_local: forks,
             tasks_seen: 7,
-            nodes: [(0, NodeStats { running_ns, running: 3, ..Default::default() })].into(),
+            nodes: [(
+                0,
+                NodeStats {
+                    running_ns,
+                    running: 3,
+                    ..Default::default()
+                },
+            )]
+            .into(),
             ..Default::default()
         }
     }

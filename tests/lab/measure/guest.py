@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).parent))
-import benches  # noqa: E402
+import benches
 
 SCHED_EXT = Path("/sys/kernel/sched_ext")
 SOCKET = "/var/run/scx/root/stats"
@@ -73,8 +73,8 @@ def cpu_ns(pid: int) -> int:
 
 
 def memory_kib(pid: int) -> dict[str, int]:
-    status = read(Path(f"/proc/{pid}/status"))
-    return {key: int(kib) for key, kib in re.findall(r"^(VmRSS|VmHWM|VmLck):\s*(\d+) kB", status, re.M)}
+    found = re.findall(r"^(VmRSS|VmHWM|VmLck):\s*(\d+) kB", read(Path(f"/proc/{pid}/status")), re.MULTILINE)
+    return {key: int(kib) for key, kib in found}
 
 
 def cpu_list(path: str) -> list[int]:
@@ -193,7 +193,8 @@ class Attached:
 def call(argv: list[str]) -> str:
     """Run a command to its end and return its output."""
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_LIMIT)
+        done = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=RUN_LIMIT)
     except (OSError, subprocess.TimeoutExpired) as err:
         raise Failed(f"{' '.join(argv)}: {err}") from err
     if done.returncode != 0:
@@ -219,13 +220,14 @@ def measure(bench: benches.Bench, plan: dict[str, Any], attached: Attached) -> t
         elapsed = time.monotonic() - began
         return (cpu_ns(pid) - before) / 1e6 * 60 / elapsed, {"seconds": elapsed, "loops": loops}
     output = call(argv)
-    found = re.search(bench.pattern, output, re.M)
+    found = re.search(bench.pattern, output, re.MULTILINE)
     if not found:
         raise Failed(f"no result of {' '.join(argv)} in:\n{output}")
     details: dict[str, Any] = {}
     if bench.unit == "even":
-        details["first"] = [[int(n) for n in counts.split()]
-                            for counts in re.findall(r"^repeat \d+: first ([\d ]+?) last", output, re.M)]
+        for place in ("first", "last", "birth"):
+            counts = re.findall(rf"^repeat \d+:.* {place} (\d+(?: \d+)*)", output, re.MULTILINE)
+            details[place] = [[int(n) for n in of_nodes.split()] for of_nodes in counts]
         details["result"] = output.splitlines()[-1]
     return float(found[1]) / bench.divide, details
 

@@ -75,7 +75,7 @@ def totals(events: list[Event], arm: str) -> dict[str, int]:
     for event in events:
         if event["event"] == "run" and event["arm"] == arm:
             for key, value in event.get("counters", {}).items():
-                if key not in gauges:
+                if key not in gauges and isinstance(value, int):
                     total[key] = total.get(key, 0) + value
     return total
 

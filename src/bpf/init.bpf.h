@@ -8,11 +8,18 @@
 #ifndef __BALLAST_INIT_BPF_H
 #define __BALLAST_INIT_BPF_H
 
+static __always_inline void mask_add_llc(struct bpf_cpumask *mask, u32 llc)
+{
+	u32 i;
+
+	bpf_for(i, 0, weight_of_llc(llc))
+		bpf_cpumask_set_cpu(cpu_at(llc, i), mask);
+}
+
 static s32 init_llc(u32 llc)
 {
 	struct llc_state *ls = llc_state_of(llc);
 	struct bpf_cpumask *mask;
-	u32 i;
 	s32 err;
 
 	if (!ls)
@@ -23,9 +30,7 @@ static s32 init_llc(u32 llc)
 	mask = bpf_cpumask_create();
 	if (!mask)
 		return -ENOMEM;
-	bpf_for(i, 0, weight_of_llc(llc)) {
-		bpf_cpumask_set_cpu(cpu_at(llc, i), mask);
-	}
+	mask_add_llc(mask, llc);
 	mask = bpf_kptr_xchg(&ls->mask, mask);
 	if (mask)
 		bpf_cpumask_release(mask);
@@ -36,17 +41,15 @@ static s32 init_node(u32 node)
 {
 	struct node_state *ns = node_state_of(node);
 	struct bpf_cpumask *mask;
-	u32 i, j, first = first_llc(node), nr = nr_llcs_of(node);
+	u32 i, first = first_llc(node), nr = nr_llcs_of(node);
 
 	if (!ns)
 		return -ENOENT;
 	mask = bpf_cpumask_create();
 	if (!mask)
 		return -ENOMEM;
-	bpf_for(i, 0, nr) {
-		bpf_for(j, 0, weight_of_llc(first + i))
-			bpf_cpumask_set_cpu(cpu_at(first + i, j), mask);
-	}
+	bpf_for(i, 0, nr)
+		mask_add_llc(mask, first + i);
 	mask = bpf_kptr_xchg(&ns->mask, mask);
 	if (mask)
 		bpf_cpumask_release(mask);

@@ -21,7 +21,7 @@ Event = dict[str, Any]
 
 
 def die(text: str, status: int = 2) -> NoReturn:
-    print(f"{Path(sys.argv[0]).name}: {text}", file=sys.stderr)
+    print(f"{Path(sys.argv[0]).stem}: {text}", file=sys.stderr)
     sys.exit(status)
 
 

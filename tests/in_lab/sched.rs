@@ -152,19 +152,35 @@ impl Sched {
     }
 }
 
+/// How long a scheduler that failed a test may take to be gone.
+const GIVE_UP: Duration = Duration::from_secs(40);
+
 impl Drop for Sched {
     fn drop(&mut self) {
-        if self.child.try_wait().unwrap().is_none() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
+        let _ = self.child.kill();
         let began = Instant::now();
-        while state() != "disabled" && began.elapsed() < secs(30) {
+        let mut ended = false;
+        while began.elapsed() < GIVE_UP && !(ended && state() == "disabled") {
+            ended = ended || self.child.try_wait().unwrap().is_some();
             std::thread::sleep(ms(20));
         }
         if std::thread::panicking() {
             println!("scx_ballast:\n{}", self.log());
             println!("kernel:\n{}", self.kmsg.read().join("\n"));
+        }
+        if !ended || state() != "disabled" {
+            // No test can run on such a machine: leave what tells why, and end all.
+            remark(&format!(
+                "GAVE UP: ended {ended}, sched_ext is {}\n{}",
+                state(),
+                self.log()
+            ));
+            for what in ["D", "w", "t"] {
+                let _ = fs::write("/proc/sysrq-trigger", what);
+                std::thread::sleep(secs(1));
+            }
+            remark(&format!("kernel:\n{}\n", self.kmsg.read().join("\n")));
+            std::process::exit(101);
         }
     }
 }

@@ -3,7 +3,9 @@
 
 use std::hint::spin_loop;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::guest::{self, read};
@@ -128,6 +130,15 @@ impl Task {
             loop {
                 std::thread::sleep(period);
             }
+        })
+    }
+
+    /// A program of any kind, its output thrown away.
+    pub fn exec(program: &str, args: &[&str]) -> Self {
+        Self::fork(|| {
+            let mut command = Command::new(program);
+            let error = command.args(args).stdout(Stdio::null()).exec();
+            panic!("{program}: {error}")
         })
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who gets how much of a CPU, and how soon.
 
-use crate::guest::{ms, nodes, online, remark, secs, soak};
+use crate::guest::{llcs, ms, nodes, online, remark, secs, soak};
 use crate::sched::with_shared;
 use crate::tasks::{Task, settle, shares};
 use crate::work::work;
@@ -33,18 +33,25 @@ fn nice_values_on_one_cpu() {
     });
 }
 
-/// The same in the queue that CPUs share: three hogs per CPU of a node, a third of each kind, all
-/// allowed on the whole node. Here turns of many tasks add up, and a CPU that is taken away by the
-/// driver or a kernel thread for a moment takes it from whoever runs there: 10 %.
+/// The same in the queue that the CPUs of a cache share: three hogs per CPU, a third of them nice 5.
+/// Here turns of many tasks add up, and a CPU that is taken away by the driver or a kernel thread
+/// for a moment takes it from whoever runs there: 10 %.
 #[test]
 #[ignore = "runs in the lab"]
 fn nice_values_in_a_shared_queue() {
     with_shared(|_| {
-        let node = nodes().pop().unwrap();
-        let (first, last) = (node.cpus.first().unwrap(), node.cpus.last().unwrap());
-        let nice = vec!["0,0,5"; node.cpus.len()].join(",");
-        let cpus = format!("{first}-{last}");
-        let report = work(&["hogs", "--nice", &nice, "--cpus", &cpus, "--seconds", "5"]);
+        let llc = llcs().pop_last().unwrap();
+        let nice = vec!["0,0,5"; llc.len()].join(",");
+        let cpus: Vec<String> = llc.iter().map(u32::to_string).collect();
+        let report = work(&[
+            "hogs",
+            "--nice",
+            &nice,
+            "--cpus",
+            &cpus.join(","),
+            "--seconds",
+            "5",
+        ]);
         remark(&format!("error {} %", report.number("error")));
         assert!(report.number("error") <= 10.0, "{}", report.text());
     });

@@ -18,6 +18,15 @@ fn set_online(cpu: u32, on: bool) {
     fs::write(path, if on { "1" } else { "0" }).unwrap();
 }
 
+/// Brings a CPU back, whatever happens.
+struct Restore(u32);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        set_online(self.0, true);
+    }
+}
+
 /// Wait until what the scheduler says about the machine is what the machine is.
 #[track_caller]
 fn assert_knows_the_machine(sched: &mut Sched, limit: Duration) {
@@ -44,22 +53,23 @@ fn assert_knows_the_machine(sched: &mut Sched, limit: Duration) {
 fn under_load_with_a_monitor() {
     with_own(&[], |sched| {
         let mut monitor = Command::new(binary())
-            .args(["--monitor", "1"])
+            .args(["--monitor", "0.5"])
             .stdin(Stdio::null())
             .stdout(fs::File::create("/tmp/monitor").unwrap())
             .spawn()
             .unwrap();
         let load: Vec<Task> = online().iter().map(|_| Task::sleeper(ms(1))).collect();
         let busy = Task::free_hog();
-        let mut messages = Command::new("bash")
-            .args(["-c", "while :; do hackbench -g 1 -l 20 >/dev/null; done"])
-            .spawn()
-            .unwrap();
+        let messages = Task::exec(
+            "bash",
+            &["-c", "while hackbench -g 1 -l 20 >/dev/null; do :; done"],
+        );
 
         let cpu = *online().last().unwrap();
+        let _restore = Restore(cpu);
         let pid = sched.pid();
         let mut loads = 1;
-        for _ in 0..soak(2, 50) {
+        for _ in 0..soak(1, 50) {
             for on in [false, true] {
                 set_online(cpu, on);
                 loads += 1;
@@ -75,9 +85,7 @@ fn under_load_with_a_monitor() {
         assert_knows_the_machine(sched, secs(10));
         assert_eq!(sched.pid(), pid);
 
-        let _ = messages.kill();
-        let _ = messages.wait();
-        drop((load, busy));
+        drop((load, busy, messages));
         assert!(
             monitor.try_wait().unwrap().is_none(),
             "the monitor has ended"

@@ -87,7 +87,7 @@ fn a_thousand_narrow_threads() {
         let mut sched = Sched::start(&[]);
         let load = narrow_threads(1000);
         let mut client = Client::connect();
-        std::thread::sleep(secs(5));
+        std::thread::sleep(secs(3));
         let stats = client.top();
         let waiting: u64 = stats.nodes.values().map(|node| node.waiting).sum();
         remark(&format!("{waiting} waiting"));
@@ -95,14 +95,16 @@ fn a_thousand_narrow_threads() {
         sched.assert_well();
         let began = Instant::now();
         sched.signal(libc::SIGINT);
-        let status = sched.wait(secs(5));
+        wait_for_state("disabled", secs(5));
         remark(&format!(
             "unloaded after {:.1} s",
             began.elapsed().as_secs_f64()
         ));
+        // What is left of the process shares the machine with the threads, under the kernel's own
+        // scheduler; that is not what is tested here.
+        drop(load);
+        let status = sched.wait(secs(1));
         let log = sched.log();
         assert!(status.success() && log.contains(EXIT), "{status}\n{log}");
-        wait_for_state("disabled", ms(0));
-        drop(load);
     });
 }

@@ -16,7 +16,7 @@ use scx_utils::try_set_rlimit_infinity;
 
 use crate::cli::{RunArgs, VERSION};
 use crate::kernel::check;
-use crate::kernel::load::{ObjectSpace, Scheduler};
+use crate::kernel::load::{ObjectSpace, Scheduler, hotplug_seq};
 use crate::machine::Machine;
 use crate::observe::{self, Answer, Reporter, Request};
 
@@ -116,13 +116,14 @@ fn announce(args: &RunArgs, machine: &Machine) {
 /// Load once and serve until the user or the kernel ends it.
 fn round(args: &RunArgs, shutdown: &Receiver<()>) -> Result<Ended> {
     let started = Instant::now();
+    let seq = hotplug_seq();
     let machine = Machine::detect(args.virt_llc.map(|v| v.range()))?;
     announce(args, &machine);
     if shutdown.try_recv().is_ok() {
         return Ok(Ended::ByUser);
     }
     let mut space = ObjectSpace::uninit();
-    let sched = Scheduler::load(args, &machine, &mut space)?;
+    let sched = Scheduler::load(args, &machine, seq, &mut space)?;
     let server = StatsServer::new(observe::server_data())
         .launch()
         .context("starting the statistics server")?;

@@ -126,9 +126,23 @@ fn set_cpus(cpus: &MappedArray<intf::cpu_ctx>, machine: &Machine) {
     }
 }
 
+/// How often CPUs have come and gone, as the kernel counts; 0: not known.
+pub fn hotplug_seq() -> u64 {
+    let text = std::fs::read_to_string("/sys/kernel/sched_ext/hotplug_seq").unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
 impl<'obj> Scheduler<'obj> {
     /// Load for `machine` and attach. On any error the machine keeps the scheduler it has.
-    pub fn load(args: &RunArgs, machine: &Machine, space: &'obj mut ObjectSpace) -> Result<Self> {
+    ///
+    /// `seq` is [`hotplug_seq`] from before the machine was looked at: when CPUs have come or gone
+    /// since, the kernel ends the scheduler at once and asks for it to be loaded again.
+    pub fn load(
+        args: &RunArgs,
+        machine: &Machine,
+        seq: u64,
+        space: &'obj mut ObjectSpace,
+    ) -> Result<Self> {
         let mut builder = BallastSkelBuilder::default();
         // debug(false) would take away the log that init_libbpf_logging() has set up.
         if args.verbose > 1 {
@@ -137,6 +151,9 @@ impl<'obj> Scheduler<'obj> {
         let open_opts = args.libbpf.clone().into_bpf_open_opts();
         let mut skel = scx_ops_open!(builder, space, ballast, open_opts)?;
         let ops = skel.struct_ops.ballast_mut();
+        if seq != 0 {
+            ops.hotplug_seq = seq;
+        }
         ops.exit_dump_len = args.exit_dump_len;
         ops.flags = ops_flags(args, machine);
         info!("ops flags: {:#x}", skel.struct_ops.ballast().flags);

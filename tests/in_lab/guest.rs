@@ -8,8 +8,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use crate::tasks::set_policy;
 
 /// How much longer than on a real machine something may take: eight emulated CPUs on two real ones,
 /// each 10 to 20 times slower.
@@ -36,21 +39,54 @@ pub fn soak<T>(short: T, long: T) -> T {
     }
 }
 
-/// Refuse to run elsewhere than in the lab, and become a real-time task whose children are not.
+/// Refuse to run elsewhere than in the lab, and make this thread a real-time task whose children are
+/// not. libtest gives every test a thread of its own.
 pub fn prepare() {
-    static ONCE: Once = Once::new();
+    static WATCHDOG: Once = Once::new();
     let cmdline = fs::read_to_string("/proc/cmdline").unwrap();
     assert!(
         cmdline.contains(" lab_job="),
         "these tests run inside a lab machine: use tests/lab/suite"
     );
-    ONCE.call_once(|| {
-        let param = libc::sched_param { sched_priority: 1 };
-        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-        // SAFETY: the calling thread and a struct on the stack.
-        let done = unsafe { libc::sched_setscheduler(0, policy, &param) };
-        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    set_policy(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK).unwrap();
+    WATCHDOG.call_once(|| {
+        std::thread::spawn(watch);
     });
+    DEADLINE.store(uptime() + soak(400, 3600), Ordering::Relaxed);
+}
+
+/// When the test that runs now is given up, in seconds of [`uptime`].
+static DEADLINE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+fn uptime() -> u64 {
+    read("/proc/uptime")
+        .split('.')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+/// The watchdog: a test that hangs, maybe in the kernel, leaves evidence instead of silence.
+fn watch() {
+    set_policy(0, libc::SCHED_FIFO).unwrap();
+    let kmsg = Kmsg::from_now();
+    while uptime() < DEADLINE.load(Ordering::Relaxed) {
+        sleep(secs(1));
+    }
+    give_up("a test hangs", kmsg);
+}
+
+/// Say what every task does, and end everything: no test can run on such a machine.
+pub fn give_up(why: &str, mut kmsg: Kmsg) -> ! {
+    remark(&format!("GIVING UP: {why}; sched_ext is {}\n", state()));
+    // The scheduler's own dump, blocked tasks, all tasks.
+    for what in ["D", "w", "t"] {
+        let _ = fs::write("/proc/sysrq-trigger", what);
+        sleep(secs(1));
+    }
+    remark(&format!("kernel:\n{}\n", kmsg.read().join("\n")));
+    std::process::exit(101);
 }
 
 /// Say something even when the test does not fail, where libtest has left room for it.

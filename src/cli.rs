@@ -106,7 +106,7 @@ pub struct RunArgs {
           value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub slice_us: u64,
 
-    /// Shortest turn: slices shrink down to this when a queue is long.
+    /// Shortest turn: slices shrink down to this when a queue is long. Never above --slice-us.
     #[arg(long, value_name = "USEC", default_value_t = 1000,
           value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
     pub slice_min_us: u64,
@@ -154,8 +154,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "SEC", value_parser = parse_seconds)]
     pub stats: Option<Duration>,
 
-    /// Print statistics of a running scx_ballast every SEC seconds; does not load anything.
-    #[arg(long, value_name = "SEC", value_parser = parse_seconds)]
+    /// Print statistics of a running scx_ballast every SEC seconds; does not load anything, and
+    /// waits when none runs.
+    #[arg(long, value_name = "SEC", value_parser = parse_seconds, conflicts_with = "stats")]
     pub monitor: Option<Duration>,
 
     /// Describe the statistics.
@@ -163,10 +164,11 @@ pub struct RunArgs {
     pub help_stats: bool,
 
     /// Length of the debug dump after an abort; 0 is the kernel's default.
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "BYTES", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=16_777_216))]
     pub exit_dump_len: u32,
 
-    /// Say more, libbpf's messages included; repeat for even more.
+    /// Say more; -vv adds everything that libbpf says.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
 
@@ -213,6 +215,8 @@ mod tests {
             vec!["--virt-llc=8-2"],
             vec!["--virt-llc=0-2"],
             vec!["--max-tasks", "0"],
+            vec!["--exit-dump-len", "4294967295"],
+            vec!["--stats", "1", "--monitor", "1"],
             vec!["--no-such-flag"],
             vec!["no-such-command"],
         ] {

@@ -114,7 +114,10 @@ fn announce(args: &RunArgs, machine: &Machine) {
 }
 
 /// Load once and serve until the user or the kernel ends it.
-fn round(args: &RunArgs, shutdown: &Receiver<()>) -> Result<Ended> {
+///
+/// `stats` is the interval of `--stats`, taken when the first server is up: the monitor outlives
+/// the round.
+fn round(args: &RunArgs, shutdown: &Receiver<()>, stats: &mut Option<Duration>) -> Result<Ended> {
     let started = Instant::now();
     let seq = hotplug_seq();
     let machine = Machine::detect(args.virt_llc.map(|v| v.range()))?;
@@ -128,6 +131,9 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>) -> Result<Ended> {
         .launch()
         .context("starting the statistics server")?;
     let (answers, requests) = server.channels();
+    if let Some(interval) = stats.take() {
+        observe::monitor_in_background(interval);
+    }
     let mut reporter = Reporter::new(started.elapsed());
     lock_memory();
     info!(
@@ -165,10 +171,8 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let shutdown = signals()?;
     check::check()?;
     try_set_rlimit_infinity();
-    if let Some(interval) = args.stats {
-        observe::monitor_in_background(interval);
-    }
-    while let Ended::Restart = round(args, &shutdown)? {
+    let mut stats = args.stats;
+    while let Ended::Restart = round(args, &shutdown, &mut stats)? {
         info!("the machine's CPUs have changed: loading again");
     }
     Ok(())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scx_ballast command: parse, pick a command, report the error; nothing else.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -19,7 +20,8 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
-            eprintln!("Error: {err:#}");
+            // Not eprintln!, which panics when nobody can read it.
+            let _ = writeln!(std::io::stderr(), "Error: {err:#}");
             ExitCode::FAILURE
         }
     }

@@ -31,17 +31,23 @@
 
 use crate::cli::{Format, TopologyArgs, VirtLlc};
 use crate::machine::{Llc, Machine, Node, NodeIdx, cpulist};
+use anyhow::Context;
 use serde::Serialize;
 use std::fmt::Write;
+use std::io::Write as _;
 
 /// `scx_ballast topology`.
 pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
     let machine = Machine::detect(args.virt_llc.map(VirtLlc::range))?;
-    match args.format {
-        Format::Text => print!("{}", render_text(&machine)),
-        Format::Json => println!("{}", render_json(&machine)?),
-    }
-    Ok(())
+    let text = match args.format {
+        Format::Text => render_text(&machine),
+        Format::Json => render_json(&machine)? + "\n",
+    };
+    // Not print!, which panics when the reader has gone or the disk is full.
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")
 }
 
 /// Lines of the text do not grow beyond this where they can be broken.

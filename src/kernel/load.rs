@@ -14,6 +14,7 @@ use scx_utils::{
     UserExitInfo, compat, scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_report,
 };
 
+use super::check;
 use super::intf;
 use super::mapped::MappedArray;
 use super::skel::{BallastSkel, BallastSkelBuilder, OpenBallastSkel};
@@ -168,7 +169,12 @@ impl<'obj> Scheduler<'obj> {
         let cpus = MappedArray::new(&skel.maps.cpu_ctxs.as_fd(), machine.nr_cpu_ids())
             .context("mapping the CPU table")?;
         set_cpus(&cpus, machine);
-        let link = scx_ops_attach!(skel, ballast)?;
+        let link =
+            scx_ops_attach!(skel, ballast).map_err(|err| match check::running_scheduler() {
+                // Another one was quicker than our check.
+                Some(ops) => check::CheckError::AnotherScheduler { ops }.into(),
+                None => err,
+            })?;
         Ok(Self {
             skel,
             link: Some(link),

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum MachineError {
     /// A file or folder that every kernel has could not be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
         /// The file, with the `SCX_SYSFS_PREFIX` in front.
         path: PathBuf,

@@ -9,6 +9,7 @@ mod stats;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,6 +25,9 @@ use crate::machine::Machine;
 
 pub use report::Reporter;
 pub use stats::{NodeStats, Stats};
+
+/// Where the server of every sched_ext scheduler listens.
+const SOCKET: &str = "/var/run/scx/root/stats";
 
 /// What a client may ask the main loop for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,7 +161,14 @@ pub fn monitor_only(args: &RunArgs) -> Result<()> {
         }
     })
     .context("installing the signal handler")?;
+    if !Path::new(SOCKET).exists() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "no scx_ballast is running yet; waiting for one"
+        );
+    }
     monitor(args.monitor.unwrap_or(Duration::from_secs(1)), || {
         stop.load(Ordering::Relaxed)
     })
+    .with_context(|| format!("reading statistics from {SOCKET} (root only)"))
 }

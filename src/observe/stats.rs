@@ -42,7 +42,7 @@ pub struct Stats {
     pub nodes: BTreeMap<u32, NodeStats>,
     #[stat(desc = "tasks that have a slot now")]
     pub tasks_seen: u64,
-    #[stat(desc = "tasks scheduled without a slot (--max-tasks)")]
+    #[stat(desc = "new tasks for which no slot was left (--max-tasks)")]
     pub tasks_unseen: u64,
     #[stat(desc = "forks placed on the parent's node")]
     pub fork_local: u64,
@@ -176,7 +176,7 @@ impl Stats {
         )?;
         writeln!(
             out,
-            "migrations: llc {} node {}  wait: {} us in {} waits, wasted {} us  tasks {} (+{} unseen)  daemon {} us\n",
+            "migrations: llc {} node {}  wait: {} us in {} waits, wasted {} us  tasks {} ({} new ones unseen)  daemon {} us\n",
             self.llc_migrations,
             self.node_migrations,
             self.wait_us,

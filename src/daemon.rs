@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use crossbeam::channel::{Receiver, bounded, select, tick};
-use log::{debug, info, warn};
+use log::{debug, info, trace, warn};
 use scx_stats::prelude::StatsServer;
 use scx_utils::try_set_rlimit_infinity;
 
@@ -31,10 +31,10 @@ enum Ended {
 
 /// Log to stderr: plain lines, times only when asked for more.
 fn init_logging(verbose: u8) -> Result<()> {
-    let level = if verbose > 0 {
-        simplelog::LevelFilter::Debug
-    } else {
-        simplelog::LevelFilter::Info
+    let level = match verbose {
+        0 => simplelog::LevelFilter::Info,
+        1 => simplelog::LevelFilter::Debug,
+        _ => simplelog::LevelFilter::Trace,
     };
     let config = simplelog::ConfigBuilder::new()
         .set_time_level(simplelog::LevelFilter::Off)
@@ -57,13 +57,14 @@ fn init_logging(verbose: u8) -> Result<()> {
     Ok(())
 }
 
-/// libbpf's messages, at the levels it gives them.
+/// libbpf's messages; the two thousand lines that it calls debug only with -vv.
 fn log_libbpf(level: libbpf_rs::PrintLevel, message: String) {
     // Said of every skeleton with struct_ops that is attached map by map, as ours is.
     const NOISE: &str = "BPF map skeleton link is uninitialized";
     let message = message.trim_end();
     match level {
         libbpf_rs::PrintLevel::Warn if !message.contains(NOISE) => warn!("{message}"),
+        libbpf_rs::PrintLevel::Debug => trace!("{message}"),
         _ => debug!("{message}"),
     }
 }

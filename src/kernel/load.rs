@@ -144,11 +144,7 @@ impl<'obj> Scheduler<'obj> {
         seq: u64,
         space: &'obj mut ObjectSpace,
     ) -> Result<Self> {
-        let mut builder = BallastSkelBuilder::default();
-        // debug(false) would take away the log that init_libbpf_logging() has set up.
-        if args.verbose > 1 {
-            builder.obj_builder.debug(true);
-        }
+        let builder = BallastSkelBuilder::default();
         let open_opts = args.libbpf.clone().into_bpf_open_opts();
         let mut skel = scx_ops_open!(builder, space, ballast, open_opts)?;
         let ops = skel.struct_ops.ballast_mut();

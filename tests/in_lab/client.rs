@@ -3,11 +3,14 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::thread::sleep;
+use std::time::Instant;
 
 use scx_ballast::observe::Stats;
 use serde_json::{Value, json};
 
-use crate::guest::{SLOW, secs};
+use crate::guest::{Node, SLOW, ms, node_of, secs};
+use crate::tasks::Task;
 
 const SOCKET: &str = "/var/run/scx/root/stats";
 
@@ -62,5 +65,33 @@ impl Client {
             "move",
             &[("pid", pid.to_string()), ("node", node.to_string())],
         )
+    }
+
+    /// Ask for `task` to be moved to node `to` of `nodes`, and wait until it runs there: a running
+    /// task goes at its next tick (4 ms), a sleeping one at its next wake-up, a waiting one after its
+    /// turn. Returns what happened meanwhile.
+    ///
+    /// When the CPU that shall take it does not come to run, because the host does not run it, an
+    /// idle one rightly takes the task back (R9); the wish is repeated then.
+    #[track_caller]
+    pub fn move_task(&mut self, task: &Task, nodes: &[Node], to: usize) -> Stats {
+        for _ in 0..5 {
+            self.top();
+            self.want(task.pid(), nodes[to].id).unwrap();
+            let began = Instant::now();
+            while node_of(nodes, task.cpu()) != to && began.elapsed() < ms(50) * SLOW {
+                sleep(ms(5));
+            }
+            let stats = self.top();
+            if node_of(nodes, task.cpu()) == to {
+                return stats;
+            }
+            assert!(
+                stats.pulled_remote > 0,
+                "task {} is not moved: {stats:?}",
+                task.pid()
+            );
+        }
+        panic!("task {} was pulled back each time", task.pid());
     }
 }

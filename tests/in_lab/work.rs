@@ -10,10 +10,13 @@ use crate::sched::binary;
 pub struct Report(BTreeMap<String, String>);
 
 impl Report {
-    /// The number behind `key`.
+    /// The number behind `key`, or the sum of its numbers.
     pub fn number(&self, key: &str) -> f64 {
-        let value = self.0.get(key).unwrap_or_else(|| panic!("no {key}"));
-        value.parse().unwrap()
+        let values = self.0.get(key).unwrap_or_else(|| panic!("no {key}"));
+        values
+            .split(',')
+            .map(|value| value.parse::<f64>().unwrap())
+            .sum()
     }
 
     /// The result line again, for messages.

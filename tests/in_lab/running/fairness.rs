@@ -10,27 +10,45 @@ fn last_cpu() -> u32 {
     *online().last().unwrap()
 }
 
-/// Nice 0 and nice 5 on one CPU: 1024 to 335. Both are pinned, so this is the CPU's own queue. The
-/// error is that of the smaller share, the largest there is. Turns are 5 ms, so in 6 s chance moves
-/// the shares by less than 1 %.
+/// Hogs of these nice values on these CPUs share them by weight, within `limit` percent of the
+/// smallest share.
+///
+/// A turn lasts as long as the host keeps the emulated CPU to itself: the scheduler evens that out
+/// with later turns, but not after the last one. When the hogs together got more CPU time than
+/// there was, the measurement is void.
+#[track_caller]
+fn by_weight(nice: &[&str], cpus: &[u32], seconds: u32, limit: f64) {
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    let (nice, list, length) = (nice.join(","), list.join(","), seconds.to_string());
+    let args = [
+        "hogs",
+        "--nice",
+        &nice,
+        "--cpus",
+        &list,
+        "--seconds",
+        &length,
+    ];
+    for _ in 0..5 {
+        let report = work(&args);
+        let (error, got) = (report.number("error"), report.number("cpu_ms"));
+        remark(&format!("error {error} %"));
+        if got > 1020.0 * f64::from(seconds) * cpus.len() as f64 {
+            remark("(void)");
+            continue;
+        }
+        assert!(error <= limit, "{}", report.text());
+        return;
+    }
+    panic!("the host is too busy to measure shares");
+}
+
+/// Nice 0 and nice 5 on one CPU: 1024 to 335. Both are pinned, so this is the CPU's own queue. Turns
+/// are 5 ms, so in 6 s chance moves the shares by less than 1 %.
 #[test]
 #[ignore = "runs in the lab"]
 fn nice_values_on_one_cpu() {
-    with_shared(|_| {
-        let cpu = last_cpu().to_string();
-        let seconds = soak("6", "60");
-        let report = work(&[
-            "hogs",
-            "--nice",
-            "0,5",
-            "--cpus",
-            &cpu,
-            "--seconds",
-            seconds,
-        ]);
-        remark(&format!("error {} %", report.number("error")));
-        assert!(report.number("error") <= 5.0, "{}", report.text());
-    });
+    with_shared(|_| by_weight(&["0", "5"], &[last_cpu()], soak(6, 60), 5.0));
 }
 
 /// The same in the queue that the CPUs of a cache share: three hogs per CPU, a third of them nice 5.
@@ -40,20 +58,9 @@ fn nice_values_on_one_cpu() {
 #[ignore = "runs in the lab"]
 fn nice_values_in_a_shared_queue() {
     with_shared(|_| {
-        let llc = llcs().pop_last().unwrap();
-        let nice = vec!["0,0,5"; llc.len()].join(",");
-        let cpus: Vec<String> = llc.iter().map(u32::to_string).collect();
-        let report = work(&[
-            "hogs",
-            "--nice",
-            &nice,
-            "--cpus",
-            &cpus.join(","),
-            "--seconds",
-            "5",
-        ]);
-        remark(&format!("error {} %", report.number("error")));
-        assert!(report.number("error") <= 10.0, "{}", report.text());
+        let cpus: Vec<u32> = llcs().pop_last().unwrap().into_iter().collect();
+        let nice = ["0", "0", "5"].repeat(cpus.len());
+        by_weight(&nice, &cpus, soak(5, 60), 10.0);
     });
 }
 

@@ -2,7 +2,7 @@
 //! Wanted homes: what the daemon writes into a slot, BPF carries out.
 
 use crate::client::Client;
-use crate::guest::{Node, ms, node_of, nodes, remark, within};
+use crate::guest::{ms, node_of, nodes, remark, within};
 use crate::sched::{Sched, with_shared};
 use crate::tasks::{Task, confine, settle};
 
@@ -15,17 +15,6 @@ fn with_two_nodes(test: impl FnOnce(&mut Sched)) {
     });
 }
 
-/// Ask for `task` to be moved to `to`, and wait until it runs there. A running task goes at its
-/// next tick (4 ms), a sleeping one at its next wake-up.
-#[track_caller]
-fn move_to(client: &mut Client, nodes: &[Node], task: &Task, to: usize) {
-    client.want(task.pid(), nodes[to].id).unwrap();
-    within(ms(50), || match node_of(nodes, task.cpu()) {
-        found if found == to => Ok(()),
-        found => Err(format!("task {} is still on node {found}", task.pid())),
-    });
-}
-
 #[test]
 #[ignore = "runs in the lab"]
 fn a_running_task_moves_and_stays() {
@@ -34,16 +23,15 @@ fn a_running_task_moves_and_stays() {
         let task = Task::free_hog();
         settle(std::slice::from_ref(&task));
         for _ in 0..3 {
-            let from = node_of(&nodes, task.cpu());
-            let to = (from + 1) % nodes.len();
-            client.top();
-            move_to(&mut client, &nodes, &task, to);
-            // Nothing else may move a lone task on an idle machine.
-            std::thread::sleep(ms(300));
-            assert_eq!(node_of(&nodes, task.cpu()), to);
-            let stats = client.top();
+            let to = (node_of(&nodes, task.cpu()) + 1) % nodes.len();
+            let stats = client.move_task(&task, &nodes, to);
             assert_eq!(stats.moved, 1, "{stats:?}");
             assert!(stats.node_migrations >= 1, "{stats:?}");
+            // Nothing else may move a lone task on an idle machine.
+            std::thread::sleep(ms(300));
+            let stats = client.top();
+            let stayed = node_of(&nodes, task.cpu()) == to || stats.pulled_remote > 0;
+            assert!(stayed && stats.moved == 0, "{stats:?}");
         }
     });
 }
@@ -57,9 +45,7 @@ fn a_sleeping_task_wakes_on_its_new_node() {
         std::thread::sleep(ms(200));
         for _ in 0..3 {
             let to = (node_of(&nodes, task.cpu()) + 1) % nodes.len();
-            client.top();
-            move_to(&mut client, &nodes, &task, to);
-            assert_eq!(client.top().moved, 1);
+            assert_eq!(client.move_task(&task, &nodes, to).moved, 1);
         }
     });
 }
@@ -80,8 +66,7 @@ fn a_waiting_task_moves() {
         settle(&tasks);
         confine(task.pid(), nodes.iter().flat_map(|node| node.cpus.clone())).unwrap();
         let to = (node_of(&nodes, task.cpu()) + 1) % nodes.len();
-        move_to(&mut client, &nodes, &task, to);
-        assert_eq!(client.top().moved, 1);
+        assert_eq!(client.move_task(&task, &nodes, to).moved, 1);
     });
 }
 

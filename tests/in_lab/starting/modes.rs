@@ -2,7 +2,7 @@
 //! Flags that change what is loaded, and kernels that lack something optional.
 
 use crate::client::Client;
-use crate::guest::{ms, must, node_of, nodes, read, release, secs, within};
+use crate::guest::{must, node_of, nodes, read, release, secs, within};
 use crate::sched::{Sched, with_own};
 use crate::tasks::{SCHED_EXT, Task, set_policy, settle};
 
@@ -29,12 +29,8 @@ fn partial() {
             n => Err(format!("{n} tasks are counted")),
         });
         // On a machine with one node this is where it runs already.
-        let to = &nodes[(node_of(&nodes, tasks[0].cpu()) + 1) % nodes.len()];
-        client.want(tasks[0].pid(), to.id).unwrap();
-        within(ms(50), || match to.cpus.contains(&tasks[0].cpu()) {
-            true => Ok(()),
-            false => Err("a wish for a SCHED_EXT task has no effect".to_string()),
-        });
+        let to = (node_of(&nodes, tasks[0].cpu()) + 1) % nodes.len();
+        client.move_task(&tasks[0], &nodes, to);
         set_policy(tasks[0].pid(), libc::SCHED_OTHER).unwrap();
         within(secs(1), || match running(&mut client) {
             0 => Ok(()),

@@ -158,18 +158,20 @@ static bool serve(struct cpu_ctx *cc, s32 cpu, u32 class)
 static void serve_or_keep(struct cpu_ctx *cc, s32 cpu, struct task_struct *prev,
 			  struct task_ctx *tc)
 {
-	u32 own = tc->dom >= MAX_LLCS ? SERVED_CPU : SERVED_LLC;
-	u64 used = charge(prev->se.sum_exec_runtime - tc->last_exec, prev->scx.weight);
-	u64 own_served = cc->served[own & 1] + used;
-	bool other_first = time_before(cc->served[!own], own_served);
+	u32 own = class_of(tc);
+	bool other_first;
 
+	account(prev, tc, cc);
+	other_first = time_before(cc->served[!own], cc->served[own & 1]);
 	/* The other class first when it had less service; it may be empty. */
 	if (other_first && serve(cc, cpu, !own))
 		return;
-	if (head_before(queue_of_class(cc, cpu, own), tc->vtime + used) && serve(cc, cpu, own))
+	if (head_before(queue_of_class(cc, cpu, own), tc->vtime) && serve(cc, cpu, own))
 		return;
 	if (!scx_bpf_dsq_nr_queued(LLC_QUEUE(cc->llc)) && share_node(cc, cpu))
 		return;
+	/* For the queue it is as if prev had started again; running() is not called. */
+	advance_clock(tc);
 	stat_add(cc, STAT_KEEP, 1);
 	scx_bpf_task_set_slice(prev, slice_for(cc->llc));
 }
@@ -204,6 +206,7 @@ void BPF_STRUCT_OPS(ballast_running, struct task_struct *p)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cc = cpu_ctx_of(cpu);
 	u64 waited;
+	u32 dom;
 
 	if (!tc || !cc || cc->llc == NO_LLC)
 		return;
@@ -223,6 +226,10 @@ void BPF_STRUCT_OPS(ballast_running, struct task_struct *p)
 			slot->llc = cc->llc;
 	}
 	count_running(tc, cc->llc);
+	/* A task that was pulled from another queue is measured by the clock of this one from now on. */
+	dom = class_of(tc) == SERVED_CPU ? MAX_LLCS + cpu : cc->llc;
+	if (tc->dom != dom)
+		enter_dom(tc, dom, false);
 	advance_clock(tc);
 }
 
@@ -230,19 +237,11 @@ void BPF_STRUCT_OPS(ballast_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_ctx *tc = task_ctx_of(p);
 	struct cpu_ctx *cc = cpu_ctx_of(scx_bpf_task_cpu(p));
-	struct task_slot *slot;
-	u64 used, virt, now;
+	u64 now;
 
 	if (!tc || !cc)
 		return;
-	used = p->se.sum_exec_runtime - tc->last_exec;
-	tc->last_exec = p->se.sum_exec_runtime;
-	virt = charge(used, p->scx.weight);
-	tc->vtime += virt;
-	cc->served[tc->dom >= MAX_LLCS ? SERVED_CPU : SERVED_LLC] += virt;
-	slot = slot_of(tc);
-	if (slot)
-		slot->runtime_ns += used;
+	account(p, tc, cc);
 	if (runnable)
 		return;
 

@@ -11,8 +11,10 @@
  *
  * A CPU serves its own queue and its LLC's in proportion to virtual service (cpu_ctx.served).
  *
- * Invariants: a sleeper gets at most one slice of credit; a task that merely ran out of its slice
- * keeps its virtual time to the digit.
+ * Invariants: a task that runs is in the time of a queue of the CPU it runs on, also after a pull, so
+ * that it can be compared with those that wait there; a sleeper gets at most one slice of credit; a
+ * task that ran alone owes nobody anything, because the clock goes with it, also while it is kept
+ * slice after slice; a task that merely ran out of its slice keeps its virtual time to the digit.
  */
 #ifndef __BALLAST_QUEUE_BPF_H
 #define __BALLAST_QUEUE_BPF_H
@@ -20,6 +22,9 @@
 /* Queue ids: LLCs first, then CPUs. The same numbers are used as `dom`. */
 #define LLC_QUEUE(llc) ((u64)(llc))
 #define CPU_QUEUE(cpu) ((u64)MAX_LLCS + (cpu))
+
+/* What a task of the least weight (1, nice 0 has 100) owes after one slice; nobody owes more. */
+#define MAX_DEBT_SLICES 100
 
 enum served_class { SERVED_LLC, SERVED_CPU };
 
@@ -56,6 +61,27 @@ static void enter_dom(struct task_ctx *tc, u32 dom, bool woken)
 	}
 	if (woken && time_before(tc->vtime, *to - slice_ns))
 		tc->vtime = *to - slice_ns;
+	if (time_after(tc->vtime, *to + MAX_DEBT_SLICES * slice_ns))
+		tc->vtime = *to + MAX_DEBT_SLICES * slice_ns;
+}
+
+static inline u32 class_of(const struct task_ctx *tc)
+{
+	return tc->dom >= MAX_LLCS ? SERVED_CPU : SERVED_LLC;
+}
+
+/* Charge @p for what it has run since it was last charged. */
+static void account(struct task_struct *p, struct task_ctx *tc, struct cpu_ctx *cc)
+{
+	u64 used = p->se.sum_exec_runtime - tc->last_exec;
+	u64 virt = charge(used, p->scx.weight);
+	struct task_slot *slot = slot_of(tc);
+
+	tc->last_exec = p->se.sum_exec_runtime;
+	tc->vtime += virt;
+	cc->served[class_of(tc)] += virt;
+	if (slot)
+		slot->runtime_ns += used;
 }
 
 /* The clock of a queue is the virtual time of the latest task it let run. */

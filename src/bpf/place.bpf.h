@@ -179,7 +179,9 @@ static bool place_sync(struct task_struct *p, struct task_ctx *tc, u32 this_cpu,
 	struct task_ctx *wtc = task_ctx_of(waker);
 	struct llc_counters *lc;
 
-	if (!wtc || waker->flags & PF_EXITING || this->llc == NO_LLC)
+	/* Only a task of ours: behind a real-time waker nobody's tick would rescue the wakee. */
+	if (!wtc || (wtc->where & 0xff) != WHERE_RUNNING || waker->flags & PF_EXITING ||
+	    this->llc == NO_LLC)
 		return false;
 	if (!wtc->sync_at)
 		wtc->sync_at = scx_bpf_now();

@@ -4,7 +4,7 @@
 use crate::client::Client;
 use crate::guest::{ms, node_of, nodes, remark, within};
 use crate::sched::{Sched, with_shared};
-use crate::tasks::{Task, confine, settle};
+use crate::tasks::{Task, settle};
 
 /// Run `test` where there is another node to move to.
 #[track_caller]
@@ -50,23 +50,23 @@ fn a_sleeping_task_wakes_on_its_new_node() {
     });
 }
 
-/// A task that waits in a queue goes at its next enqueue, at the latest when its next turn ends.
+/// A task that waits in a queue goes at its next enqueue, at the latest when its next turn ends: one
+/// that may use a CPU of two nodes each, both of them busy with two pinned hogs.
 #[test]
 #[ignore = "runs in the lab"]
 fn a_waiting_task_moves() {
     with_two_nodes(|_| {
         let (nodes, mut client) = (nodes(), Client::connect());
-        // All CPUs busy twice over, and the first node three times.
-        let mut tasks: Vec<Task> = Vec::new();
-        for node in &nodes {
-            let twice = node.cpus.iter().chain(&node.cpus);
-            tasks.extend(twice.map(|_| Task::hog(node.cpus.clone())));
-        }
-        let task = Task::hog(nodes[0].cpus.clone());
+        let cpus = [&nodes[0], &nodes[1]].map(|node| *node.cpus.last().unwrap());
+        let hogs = [cpus, cpus].concat();
+        let mut tasks: Vec<Task> = hogs.into_iter().map(|cpu| Task::hog([cpu])).collect();
+        tasks.push(Task::hog(cpus));
         settle(&tasks);
-        confine(task.pid(), nodes.iter().flat_map(|node| node.cpus.clone())).unwrap();
-        let to = (node_of(&nodes, task.cpu()) + 1) % nodes.len();
-        assert_eq!(client.move_task(&task, &nodes, to).moved, 1);
+        let task = &tasks[4];
+        for _ in 0..3 {
+            let to = usize::from(node_of(&nodes, task.cpu()) == 0);
+            assert_eq!(client.move_task(task, &nodes, to).moved, 1);
+        }
     });
 }
 

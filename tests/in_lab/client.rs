@@ -79,11 +79,14 @@ impl Client {
             self.top();
             self.want(task.pid(), nodes[to].id).unwrap();
             let began = Instant::now();
-            while node_of(nodes, task.cpu()) != to && began.elapsed() < ms(50) * SLOW {
+            let there = || node_of(nodes, task.cpu()) == to;
+            let mut arrived = there();
+            while !arrived && began.elapsed() < ms(50) * SLOW {
                 sleep(ms(5));
+                arrived = there();
             }
             let stats = self.top();
-            if node_of(nodes, task.cpu()) == to {
+            if arrived {
                 return stats;
             }
             assert!(

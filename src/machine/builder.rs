@@ -231,10 +231,11 @@ impl MachineBuilder {
                 Some(range) => range.split(llc, |core| core.iter().any(|cpu| cpu.little)),
                 None => vec![llc],
             };
-            let is_virtual = parts.len() > 1;
+            let first_part = machine.llcs.len();
             for cores in parts {
-                add_llc(machine, idx, &cores, level, is_virtual)?;
+                add_llc(machine, idx, &cores, level)?;
             }
+            join_parts(&mut machine.llcs[first_part..]);
         }
         let end = Lengths::of(machine);
         check_limit(
@@ -281,13 +282,24 @@ fn group_by_key<'a>(cpus: Group<'a>, key: impl Fn(&CpuDesc) -> u32) -> Vec<Group
     groups
 }
 
-/// Appends an LLC of the node being added, with its cores and CPUs.
+/// Lets the parts of a real LLC know of each other.
+fn join_parts(parts: &mut [Llc]) {
+    if let [first, .., last] = parts {
+        let cache_cpus = first.cpus.start..last.cpus.end;
+        for part in parts {
+            part.is_virtual = true;
+            part.cache_cpus = cache_cpus.clone();
+        }
+    }
+}
+
+/// Appends an LLC of the node being added, with its cores and CPUs; whole until it is joined with
+/// others.
 fn add_llc(
     machine: &mut Machine,
     node: NodeIdx,
     groups: &[Group],
     level: Option<u8>,
-    is_virtual: bool,
 ) -> Result<(), MachineError> {
     let llc = LlcIdx::from_usize(machine.llcs.len());
     let start = Lengths::of(machine);
@@ -330,7 +342,8 @@ fn add_llc(
         cores: start.cores..end.cores,
         cpus: start.cpus..end.cpus,
         level,
-        is_virtual,
+        is_virtual: false,
+        cache_cpus: start.cpus..end.cpus,
     });
     Ok(())
 }

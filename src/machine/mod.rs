@@ -17,14 +17,14 @@
 //! - Nodes without CPUs (CXL memory, HBM, GPU memory) have weight 0, no LLC, and appear in no order.
 //! - Everything is within [`limits`].
 //!
-//! NUMA levels and imb_numa_nr are to be derived from [`Machine::distance`] and the weights, in a
-//! module of their own; nothing here depends on them.
+//! NUMA levels and imb_numa_nr are derived, in [`Levels`]; nothing here depends on them.
 
 mod builder;
 pub mod cpulist;
 mod detect;
 mod error;
 mod ids;
+mod levels;
 pub mod limits;
 mod llc;
 mod order;
@@ -34,6 +34,7 @@ mod virt_llc;
 pub use builder::{CpuDesc, MachineBuilder};
 pub use error::MachineError;
 pub use ids::{CoreIdx, CpuIdx, LlcIdx, NodeIdx};
+pub use levels::{Domain, DomainKind, Levels, NodeSet, NumaLevel};
 
 use std::ops::Range;
 
@@ -72,6 +73,9 @@ pub struct Llc {
     pub level: Option<u8>,
     /// It is one of several parts of a real LLC.
     pub is_virtual: bool,
+    /// Online CPUs of the real LLC in this node, as a range of [`CpuIdx`]: `cpus` and, if it is
+    /// virtual, those of the other parts.
+    pub cache_cpus: Range<u16>,
 }
 
 /// A physical core.

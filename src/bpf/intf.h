@@ -33,6 +33,7 @@ enum ballast_limits {
 	NO_SLOT = 0xffffffff,
 	NO_LLC = 0xffff,
 	NO_CPU = 0xffffffff,
+	CLEARLY_PERCENT = 12,	/* a node without spare that is so much busier is clearly busier */
 };
 
 /*
@@ -47,6 +48,33 @@ enum where_state {
 	WHERE_NONE = 0,		/* in no counter */
 	WHERE_RUNNING = 1,	/* runs or waits */
 	WHERE_NEWBORN = 2,	/* asleep, but forked lately and about to run (R6) */
+};
+
+/* What fork placement looks at to keep a task local; policy::placement::Judge. */
+enum fork_judge {
+	JUDGE_AFTER = 0,	/* the state with the task is tolerated against every allowed node */
+	JUDGE_BEFORE = 1,	/* the kernel generations: difference in spare before, count after */
+};
+
+/* Why a new task went where it went; policy::placement::ForkWhy. */
+enum fork_why {
+	FORK_LEAST = 0,		/* no other node would carry less with it */
+	FORK_TOLERATED = 1,	/* one would, but the limit tolerates the task on its parent's */
+	FORK_FULL_LOCAL = 2,	/* nobody has spare; the parent's node is not clearly busier */
+	FORK_FULL = 3,		/* nobody has spare: the least utilised */
+};
+
+/*
+ * The numbers of fork placement and of SYNC wake-ups across nodes. Rust computes them and may write
+ * them at any time; every field is read whole, and any mixture of old and new is a valid limit.
+ */
+struct fork_limits {
+	u32 judge;		/* enum fork_judge */
+	u32 max_imbalance;	/* tasks; ~0: not looked at */
+	u32 cap_by_affinity;	/* the CPUs that the task may use cap max_running (R2) */
+	u32 pad;
+	u32 max_running[MAX_NODES];	/* tasks with the new one */
+	u32 task_weight[MAX_NODES];	/* average p->scx.weight of the tasks that run there */
 };
 
 /* What happened, counted per CPU without atomics and summed by the daemon. */
@@ -73,6 +101,9 @@ enum ballast_stat {
 	STAT_WAIT_NS,		/* time spent in queues */
 	STAT_WAITS,		/* how many waits that were */
 	STAT_UNSEEN,		/* tasks for which no slot was left */
+	STAT_FORK_TOLERATED,	/* fork placed locally although another node had less (R1, R2) */
+	STAT_FORK_FULL,		/* fork placed while no allowed node had spare */
+	STAT_TRACE_LOST,	/* fork placements that did not fit into the trace buffer */
 	STAT_NR,
 };
 
@@ -113,6 +144,27 @@ struct llc_counters {
 	u64 newborn[NEWBORN_BUCKETS];
 };
 
+/*
+ * A fork placement with all that it was decided by, for --trace. Arrays are valid up to the
+ * machine's nodes, and up to the LLCs of the chosen node.
+ */
+struct fork_event {
+	u64 at;
+	u64 allowed;		/* nodes that the task may use */
+	u64 allowed_llcs;	/* LLCs of the chosen node that it may use, relative to the first */
+	s32 pid;
+	u32 local;		/* node of the parent */
+	u32 first;		/* LLC that wins ties, relative to the chosen node's first */
+	u32 usable;		/* CPUs of the parent's node that it may use */
+	u32 node;		/* the choice */
+	u32 why;		/* enum fork_why */
+	u32 llc;		/* the choice, dense */
+	u32 pad;
+	u32 committed[MAX_NODES];
+	u32 task_weight[MAX_NODES];
+	u32 llc_committed[MAX_LLCS_PER_NODE];
+};
+
 /* One CPU, by kernel id. The first line is written by Rust before the scheduler is attached. */
 struct cpu_ctx {
 	u32 llc;		/* dense LLC, NO_LLC: offline or unknown */
@@ -128,7 +180,7 @@ struct cpu_ctx {
 	u64 pad3[4];
 
 	u64 stat[STAT_NR];
-	u64 pad4[2];
+	u64 pad4[7];
 };
 
 /* Argument of the observe program, which brings llc_counters.waiting up to date. */

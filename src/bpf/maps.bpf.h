@@ -32,6 +32,7 @@ const volatile u64 newborn_epoch_ns = 125000000; /* 0: newborns are not counted 
 const volatile u64 newborn_work_ns = 5000000;
 const volatile u64 sweep_ns = 4000000;		/* one tick */
 const volatile u32 nr_slots = 1;
+const volatile bool tracing;			/* fork placements go to fork_events */
 
 /* Read-mostly state of an LLC, and its clock on a line of its own. */
 struct llc_state {
@@ -56,7 +57,10 @@ struct cpu_scratch {
 	struct bpf_cpumask __kptr *mask;
 	u32 committed[MAX_NODES];
 	u32 weight[MAX_NODES];
+	u32 llc_committed[MAX_LLCS_PER_NODE];
+	u32 llc_weight[MAX_LLCS_PER_NODE];
 	u8 order[MAX_NODES];
+	struct fork_limits limits;	/* as they were, when tracing */
 };
 
 /* What only BPF needs to know of a task. */
@@ -136,6 +140,26 @@ struct {
 	__type(value, struct cpu_scratch);
 } cpu_scratches SEC(".maps");
 
+/* The numbers of the rules, which the daemon may change at any time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct fork_limits);
+} limits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} fork_events SEC(".maps");
+
+/* Whose turn it is to place a new task: see fork_turn_take(). On a line of its own. */
+struct fork_turn {
+	u64 taken;
+	u64 pad[7];
+} fork_turn __attribute__((aligned(64)));
+
 u32 fresh_slots;	/* slots ever handed out for the first time */
 u32 slots_used;		/* slots that belong to a task now */
 
@@ -167,6 +191,13 @@ static struct node_state *node_state_of(u32 node)
 static struct cpu_scratch *cpu_scratch_of(u32 cpu)
 {
 	return bpf_map_lookup_elem(&cpu_scratches, &cpu);
+}
+
+static struct fork_limits *limits_now(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&limits, &zero);
 }
 
 static struct task_slot *slot_of(const struct task_ctx *tc)

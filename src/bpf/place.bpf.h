@@ -79,11 +79,70 @@ static u64 allowed_llcs(struct task_struct *p, bool wide, u32 first, u32 nr)
 	return allowed;
 }
 
-/* The node for a new task, by committed tasks, sleeping newborns included (R6). */
-static u32 fork_node(struct task_ctx *tc, struct cpu_scratch *scratch, u32 local, u64 now)
+/*
+ * Forks take turns from reading the counters until the new task is in them. Two that happen at the
+ * same time would otherwise both see the state without the other, and both take the same place.
+ * Interrupts are off in select_cpu, so a turn is a few microseconds; the wait is bounded all the
+ * same, and who waited in vain goes on without a turn: the place is a little worse then, that is all.
+ */
+#define FORK_TURN_TRIES 4096
+
+static bool fork_turn_take(void)
 {
 	u32 i;
-	int node;
+
+	bpf_for(i, 0, FORK_TURN_TRIES) {
+		if (!*(volatile u64 *)&fork_turn.taken &&
+		    !__sync_val_compare_and_swap(&fork_turn.taken, 0, 1))
+			return true;
+	}
+	return false;
+}
+
+static void fork_turn_pass_on(void)
+{
+	__sync_val_compare_and_swap(&fork_turn.taken, 1, 0);
+}
+
+/* CPUs of @node that @p may use: the cap of R2. */
+static u32 usable_cpus(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
+		       u32 node)
+{
+	struct node_state *ns;
+	struct bpf_cpumask *all, *both;
+
+	if (tc->wide)
+		return weight_of_node(node);
+	ns = node_state_of(node);
+	all = ns ? ns->mask : NULL;
+	both = scratch->mask;
+	if (!all || !both)
+		return 0;
+	bpf_cpumask_and(both, cast_mask(all), p->cpus_ptr);
+	return bpf_cpumask_weight(cast_mask(both));
+}
+
+/* The limits to place a new task by; a trace has to show exactly those that were used. */
+static const struct fork_limits *fork_limits_for(struct cpu_scratch *scratch)
+{
+	const struct fork_limits *now = limits_now();
+
+	if (!tracing || !now)
+		return now;
+	__builtin_memcpy(&scratch->limits, now, sizeof(scratch->limits));
+	return &scratch->limits;
+}
+
+/*
+ * The node for a new task, by committed tasks, sleeping newborns included (R6). Fills in @f for the
+ * trace. Returns the node, with enum fork_why in bits 8 and up.
+ */
+static u32 fork_node(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
+		     u32 local, u64 now, struct rule_fork *f)
+{
+	const struct fork_limits *lim = fork_limits_for(scratch);
+	s32 choice = -1;
+	u32 i;
 
 	bpf_for(i, 0, nr_nodes) {
 		if (i >= MAX_NODES)
@@ -92,47 +151,110 @@ static u32 fork_node(struct task_ctx *tc, struct cpu_scratch *scratch, u32 local
 		scratch->weight[i] = weight_of_node(i);
 		scratch->order[i] = nearest(local, i);
 	}
-	node = rule_fork_node(scratch->committed, scratch->weight, tc->nodes, scratch->order,
-			      nr_nodes);
-	return node < 0 ? local : node;
+	f->committed = scratch->committed;
+	f->weight = scratch->weight;
+	f->order = scratch->order;
+	f->nr = nr_nodes;
+	f->usable = usable_cpus(p, tc, scratch, local);
+	f->allowed = tc->nodes;
+	if (lim)
+		choice = rule_fork_node(f, lim);
+	return choice < 0 ? local : choice;
 }
 
 /* The LLC inside @node for a new task. */
-static u32 fork_llc(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
-		    u32 node, u32 prev_llc, u64 now)
+static u32 fork_llc(struct cpu_scratch *scratch, u32 node, u64 allowed, u32 prev_llc, u64 now)
 {
 	u32 first = first_llc(node), nr = nr_llcs_of(node), i;
 	int llc;
 
-	if (nr <= 1)
-		return first;
 	bpf_for(i, 0, nr) {
 		if (i >= MAX_LLCS_PER_NODE)
 			break;
-		scratch->committed[i] = committed_llc(first + i, now);
-		scratch->weight[i] = weight_of_llc(first + i);
+		scratch->llc_committed[i] = committed_llc(first + i, now);
+		scratch->llc_weight[i] = weight_of_llc(first + i);
 	}
-	llc = rule_fork_llc(scratch->committed, scratch->weight,
-			    allowed_llcs(p, tc->wide, first, nr), nr, prev_llc - first);
+	llc = rule_fork_llc(scratch->llc_committed, scratch->llc_weight, allowed, nr,
+			    prev_llc - first);
 	return llc < 0 ? first : first + llc;
+}
+
+static void trace_fork(struct task_struct *p, struct cpu_scratch *scratch,
+		       const struct rule_fork *f, u32 local, u32 choice, u32 prev_llc,
+		       u64 allowed_llcs, u32 llc, u64 now)
+{
+	struct fork_event *event = bpf_ringbuf_reserve(&fork_events, sizeof(*event), 0);
+	u32 node = choice & 0xff;
+
+	if (!event) {
+		stat_add(cpu_ctx_of(bpf_get_smp_processor_id()), STAT_TRACE_LOST, 1);
+		return;
+	}
+	event->at = now;
+	event->allowed = f->allowed;
+	event->allowed_llcs = allowed_llcs;
+	event->pid = p->pid;
+	event->local = local;
+	event->first = prev_llc - first_llc(node);
+	event->usable = f->usable;
+	event->node = node;
+	event->why = choice >> 8;
+	event->llc = llc;
+	event->pad = 0;
+	__builtin_memcpy(event->committed, scratch->committed, sizeof(event->committed));
+	__builtin_memcpy(event->task_weight, scratch->limits.task_weight,
+			 sizeof(event->task_weight));
+	__builtin_memcpy(event->llc_committed, scratch->llc_committed,
+			 sizeof(event->llc_committed));
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+}
+
+static void count_fork(u32 local, u32 choice)
+{
+	struct cpu_ctx *cc = cpu_ctx_of(bpf_get_smp_processor_id());
+	u32 why = choice >> 8;
+
+	stat_add(cc, (choice & 0xff) == local ? STAT_FORK_LOCAL : STAT_FORK_REMOTE, 1);
+	if (why == FORK_TOLERATED)
+		stat_add(cc, STAT_FORK_TOLERATED, 1);
+	if (why == FORK_FULL || why == FORK_FULL_LOCAL)
+		stat_add(cc, STAT_FORK_FULL, 1);
+}
+
+/* Choose node and LLC of a new task and count it there at once. Returns the LLC. */
+static u32 fork_home(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
+		     struct cpu_ctx *parent)
+{
+	struct rule_fork f = {};
+	bool turn = fork_turn_take();
+	u64 now = scx_bpf_now(), allowed;
+	u32 choice, node, llc;
+
+	choice = fork_node(p, tc, scratch, parent->node, now, &f);
+	node = choice & 0xff;
+	allowed = allowed_llcs(p, tc->wide, first_llc(node), nr_llcs_of(node));
+	llc = fork_llc(scratch, node, allowed, parent->llc, now);
+	count_running(tc, llc);
+	if (turn)
+		fork_turn_pass_on();
+	count_fork(parent->node, choice);
+	if (tracing)
+		trace_fork(p, scratch, &f, parent->node, choice, parent->llc, allowed, llc, now);
+	return llc;
 }
 
 static s32 place_fork(struct task_struct *p, struct task_ctx *tc, s32 parent_cpu)
 {
-	u32 this_cpu = bpf_get_smp_processor_id();
-	struct cpu_scratch *scratch = cpu_scratch_of(this_cpu);
+	struct cpu_scratch *scratch = cpu_scratch_of(bpf_get_smp_processor_id());
 	struct cpu_ctx *parent = cpu_ctx_of(parent_cpu);
 	struct task_slot *slot = slot_of(tc);
-	u64 now = scx_bpf_now();
-	u32 node, llc;
+	u32 llc;
 	s32 cpu;
 
 	if (!scratch || !parent || parent->llc == NO_LLC)
 		return parent_cpu;
 
-	node = fork_node(tc, scratch, parent->node, now);
-	llc = fork_llc(p, tc, scratch, node, parent->llc, now);
-	stat_add(cpu_ctx_of(this_cpu), node == parent->node ? STAT_FORK_LOCAL : STAT_FORK_REMOTE, 1);
+	llc = fork_home(p, tc, scratch, parent);
 	if (slot)
 		slot->home = llc;
 
@@ -140,7 +262,7 @@ static s32 place_fork(struct task_struct *p, struct task_ctx *tc, s32 parent_cpu
 	if (cpu < 0 && smt_on)
 		cpu = idle_in_llc(p, tc->wide, llc, 0);
 	if (cpu < 0)
-		cpu = idle_in_node(p, tc->wide, node, 0);
+		cpu = idle_in_node(p, tc->wide, node_of_llc(llc), 0);
 	if (cpu >= 0) {
 		run_on_idle(p, tc, cpu, STAT_IDLE_NODE);
 		return cpu;
@@ -167,6 +289,20 @@ static void sync_kept(struct task_ctx *tc, u64 now)
 }
 
 /*
+ * May a SYNC wake-up bring its wakee from node @from to node @to? If the state after it is tolerated:
+ * the waker is about to sleep and the wakee takes its place, so that is what is counted now.
+ */
+static bool sync_may_cross(u32 to, u32 from)
+{
+	const struct fork_limits *lim = limits_now();
+	u64 now = scx_bpf_now();
+
+	return lim && rule_tolerated(committed_node(to, now), weight_of_node(to),
+				     committed_node(from, now), weight_of_node(from),
+				     lim->max_running[to & (MAX_NODES - 1)], lim->max_imbalance);
+}
+
+/*
  * Leave the wakee behind its waker when the waker says that it is about to sleep (SYNC) and has
  * kept its word before: no interrupt, no cold cache. A waker that goes on running after such
  * wake-ups is not believed again until its average says otherwise; tick() ends its slice so that
@@ -188,8 +324,10 @@ static bool place_sync(struct task_struct *p, struct task_ctx *tc, u32 this_cpu,
 	if (wtc->sync_lag > sync_ns)
 		return false;
 	lc = llc_counters_of(this->llc);
-	/* Somebody waits here already, or the pair would leave its node for a full one. */
+	/* Somebody waits here already. */
 	if (!lc || *(volatile s64 *)&lc->running > weight_of_llc(this->llc))
+		return false;
+	if (prev->node != this->node && !sync_may_cross(this->node, prev->node))
 		return false;
 	if (!tc->wide && !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
 		return false;

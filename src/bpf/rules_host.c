@@ -2,10 +2,19 @@
 /* rules.h compiled for the host, with external names for tests/rules_bpf.rs. Never loaded as BPF. */
 #include "rules.h"
 
-int ballast_rule_fork_node(const u32 *committed, const u32 *weight, u64 allowed, const u8 *order,
-			   u32 nr)
+s32 ballast_rule_fork_node(const struct rule_fork *f, const struct fork_limits *lim)
 {
-	return rule_fork_node(committed, weight, allowed, order, nr);
+	return rule_fork_node(f, lim);
+}
+
+u64 ballast_rule_excess(u32 c_a, u32 w_a, u32 c_b, u32 w_b)
+{
+	return rule_excess(c_a, w_a, c_b, w_b);
+}
+
+int ballast_rule_tolerated(u32 c_a, u32 w_a, u32 c_b, u32 w_b, u32 max_running, u32 max_imbalance)
+{
+	return rule_tolerated(c_a, w_a, c_b, w_b, max_running, max_imbalance);
 }
 
 int ballast_rule_fork_llc(const u32 *committed, const u32 *weight, u64 allowed, u32 nr, u32 first)

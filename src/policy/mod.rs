@@ -5,8 +5,28 @@
 //! iteration over hash maps: the same input gives the same output, on any machine and in any
 //! dispatcher. Of the rest of the crate only [`machine`](crate::machine) may be used here.
 //!
-//! The kernel dispatcher evaluates the same rules in BPF, from a header free of helpers that is
-//! compiled for the host as well and compared with these functions on random states. A change here
-//! is a change there.
+//! | module | concern |
+//! |---|---|
+//! | [`limits`] | excess, tolerated, utilisation: the comparisons |
+//! | [`rule_set`] | `ballast` and the kernel generations, as data |
+//! | [`compile`] | a rule set, thresholds and a machine become numbers |
+//! | [`placement`] | fork: node and LLC of a new task |
+//! | [`observation`] | what a dispatcher tells the policy |
+//! | [`balance`] | run time: how many tasks move between which nodes |
+//! | `candidates` | ... and which tasks |
+//! | [`history`] | what earlier moves came to; backing off |
+//! | [`engine`] | limits, balancer and history in one |
+//!
+//! The kernel dispatcher evaluates fork placement and the comparisons in BPF, from a header free of
+//! helpers that is compiled for the host as well and compared with these functions on random
+//! states. A change here is a change there.
 
+pub mod balance;
+mod candidates;
+pub mod compile;
+pub mod engine;
+pub mod history;
+pub mod limits;
+pub mod observation;
 pub mod placement;
+pub mod rule_set;

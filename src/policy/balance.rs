@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Run-time balancing: how many tasks move from which node to which, and which tasks.
+//!
+//! While some pair of nodes is not left alone, the pair with the largest excess, the nearest on a
+//! tie, gives half of its excess (R3 one-limit: the whole excess is compared, and halved only when
+//! it becomes a number of tasks). Nodes without spare on both sides are compared by weighted
+//! utilisation instead. The tasks are chosen by [`candidates`](super::candidates).
+//!
+//! A pair has to be out of balance by the average over the interval *and* now: the average alone
+//! still contains what the last tick has moved away, the moment alone is noise.
+//!
+//! Invariants: a decision depends on its arguments alone. No move makes the opposite excess. Nothing
+//! is moved in both directions between two nodes in a tick, so nothing is ever swapped (R4). After
+//! construction a tick takes no memory, as long as there are not more tasks than were foreseen.
+
+use serde::{Deserialize, Serialize};
+
+use super::candidates::Candidates;
+use super::compile::{NodeLoad, PairLimits};
+use super::limits::{Utilisation, excess};
+use super::observation::{Observation, Shape};
+use super::placement::fork_llc;
+
+/// A task that shall move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    pub slot: u32,
+    pub seq: u32,
+    pub pid: i32,
+    /// Dense nodes.
+    pub from: u8,
+    pub to: u8,
+    /// Dense LLC of the new home.
+    pub llc: u16,
+    pub why: MoveWhy,
+}
+
+/// The rule behind a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveWhy {
+    /// The excess is beyond the limit (R1 to R3).
+    Excess,
+    /// Neither node has spare, and weighted utilisation differs clearly.
+    Utilisation,
+}
+
+/// What became of a pair of nodes that differ by 2 tasks or more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// So many tasks move.
+    Moved(u32),
+    /// Left alone: the limit tolerates it (R1, R2).
+    Tolerated,
+    /// Left alone: it is over already, by what is counted now.
+    Over,
+    /// Left alone: earlier moves between the two did not last.
+    Held,
+    /// Left alone: no task that makes the load may move there (affinity, moved lately; R10).
+    NoTask,
+    /// Left for the next tick: this one's budget is spent.
+    Budget,
+}
+
+/// A pair that was looked at, with its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The fuller node, and the other; dense.
+    pub from: u8,
+    pub to: u8,
+    /// Excess over the interval and now, in tasks.
+    pub excess: u64,
+    pub excess_now: u64,
+    /// Committed tasks over the interval.
+    pub tasks: (u32, u32),
+    pub outcome: Outcome,
+}
+
+/// What a tick has decided. Reused from tick to tick.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decisions {
+    pub moves: Vec<Move>,
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Moves per tick: at least this, and one for so many CPUs of the machine.
+const MIN_BUDGET: u32 = 4;
+const CPUS_PER_MOVE: u32 = 8;
+
+/// The working memory of the balancer.
+#[derive(Debug)]
+pub struct Balancer {
+    shape: Shape,
+    budget: u32,
+    /// Committed tasks over the interval and now, with this tick's moves carried out.
+    average: Vec<u32>,
+    now: Vec<u32>,
+    llcs: Vec<u32>,
+    /// By pair: settled for this tick.
+    closed: Vec<bool>,
+    candidates: Candidates,
+}
+
+/// A pair that is out of balance.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    from: usize,
+    to: usize,
+    /// To compare pairs by: the excess in tasks.
+    size: u64,
+    /// What may be moved at most.
+    amount: Amount,
+}
+
+/// How much moves, without making the opposite excess.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Amount {
+    /// So many tasks.
+    Tasks(u32),
+    /// Tasks of so much weight together.
+    Weight(u64),
+}
+
+impl Balancer {
+    /// For up to `tasks` tasks on the places of `shape`.
+    pub fn new(shape: Shape, tasks: usize) -> Self {
+        let nodes = shape.nodes();
+        let cpus: u32 = shape.weight.iter().sum();
+        Self {
+            budget: (cpus / CPUS_PER_MOVE).max(MIN_BUDGET),
+            average: vec![0; nodes],
+            now: vec![0; nodes],
+            llcs: vec![0; shape.llc_weight.len()],
+            closed: vec![false; nodes * nodes],
+            candidates: Candidates::new(nodes, tasks),
+            shape,
+        }
+    }
+
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Decide by `limits`; `out` is overwritten.
+    pub fn decide(&mut self, obs: &Observation, limits: &PairLimits, out: &mut Decisions) {
+        out.moves.clear();
+        out.verdicts.clear();
+        self.begin(obs);
+        self.report_tolerated(obs, limits, out);
+        let mut budget = self.budget;
+        while let Some(gap) = self.worst(obs, limits) {
+            let (outcome, done) = self.settle(obs, &gap, budget, out);
+            budget -= done;
+            self.report(out, gap.from, gap.to, outcome);
+            if done == 0 {
+                self.closed[gap.from * self.shape.nodes() + gap.to] = true;
+            }
+        }
+    }
+
+    fn begin(&mut self, obs: &Observation) {
+        for (node, seen) in obs.nodes.iter().enumerate().take(self.shape.nodes()) {
+            self.average[node] = seen.committed_avg();
+            self.now[node] = seen.committed_now();
+        }
+        self.llcs.copy_from_slice(&obs.llcs);
+        self.closed.fill(false);
+        self.candidates.begin(obs, &self.shape);
+    }
+
+    fn load(&self, tasks: &[u32], node: usize) -> NodeLoad {
+        NodeLoad {
+            node,
+            tasks: tasks[node],
+            weight: self.shape.weight[node],
+        }
+    }
+
+    fn excess(&self, tasks: &[u32], a: usize, b: usize) -> u64 {
+        let weight = &self.shape.weight;
+        excess(tasks[a], weight[a], tasks[b], weight[b])
+    }
+
+    /// Neither over the interval nor now has either of the two a CPU to spare.
+    fn both_full(&self, a: usize, b: usize) -> bool {
+        let full = |node: usize| self.average[node].min(self.now[node]) >= self.shape.weight[node];
+        full(a) && full(b)
+    }
+
+    /// Pairs that differ by 2 or more and are left alone by the limit.
+    fn report_tolerated(&self, _obs: &Observation, limits: &PairLimits, out: &mut Decisions) {
+        let nodes = self.shape.nodes();
+        for (a, b) in (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b))) {
+            let (load_a, load_b) = (self.load(&self.average, a), self.load(&self.average, b));
+            if self.excess(&self.average, a, b) >= 2
+                && !self.both_full(a, b)
+                && limits.leaves_alone(load_a, load_b)
+            {
+                self.report(out, a, b, Outcome::Tolerated);
+            }
+        }
+    }
+
+    /// The pair that is most out of balance, the nearest on a tie, then the lowest.
+    fn worst(&self, obs: &Observation, limits: &PairLimits) -> Option<Gap> {
+        let nodes = self.shape.nodes();
+        let mut worst: Option<(Gap, usize)> = None;
+        for from in 0..nodes {
+            for (distance, &to) in self.shape.order[from].iter().enumerate().skip(1) {
+                let to = usize::from(to);
+                if self.closed[from * nodes + to] {
+                    continue;
+                }
+                let Some(gap) = self.gap(obs, limits, from, to) else {
+                    continue;
+                };
+                let is_worse = worst.is_none_or(|(worst, at)| {
+                    gap.size > worst.size || (gap.size == worst.size && distance < at)
+                });
+                if is_worse {
+                    worst = Some((gap, distance));
+                }
+            }
+        }
+        worst.map(|(gap, _)| gap)
+    }
+
+    /// The pair's excess by the average, unless that is left alone.
+    fn gap(&self, obs: &Observation, limits: &PairLimits, from: usize, to: usize) -> Option<Gap> {
+        let size = self.excess(&self.average, from, to);
+        if self.both_full(from, to) {
+            let weight = self.weight_to_move(obs, from, to)?;
+            return Some(Gap {
+                from,
+                to,
+                size,
+                amount: Amount::Weight(weight),
+            });
+        }
+        let (a, b) = (self.load(&self.average, from), self.load(&self.average, to));
+        if limits.leaves_alone(a, b) {
+            return None;
+        }
+        let (a, b) = (self.load(&self.now, from), self.load(&self.now, to));
+        let lasting = match limits.leaves_alone(a, b) {
+            true => 0,
+            false => size.min(self.excess(&self.now, from, to)),
+        };
+        Some(Gap {
+            from,
+            to,
+            size,
+            amount: Amount::Tasks((lasting / 2) as u32),
+        })
+    }
+
+    /// How much weight would even out two nodes without spare, if `from` is clearly busier than `to`
+    /// would be with one task more: the comparison that fork placement makes.
+    fn weight_to_move(&self, obs: &Observation, from: usize, to: usize) -> Option<u64> {
+        let weight = &self.shape.weight;
+        let task_weight = |node: usize| obs.nodes[node].task_weight;
+        let of = |tasks: u64, node: usize| Utilisation::of(tasks, task_weight(node), weight[node]);
+        let clearly = |tasks: &[u32]| {
+            of(tasks[from].into(), from).is_clearly_above(of(u64::from(tasks[to]) + 1, to))
+        };
+        if !clearly(&self.average) || !clearly(&self.now) {
+            return None;
+        }
+        let demand = |node: usize| {
+            let tasks = self.average[node].min(1 << 24);
+            u64::from(tasks) * u64::from(task_weight(node).clamp(1, 10_000))
+        };
+        let more = demand(from) * u64::from(weight[to]);
+        let less = demand(to) * u64::from(weight[from]);
+        // Half of the excess of demand, which is twice this.
+        Some(more.saturating_sub(less) / u64::from(weight[from] + weight[to]))
+    }
+
+    /// Move what the gap allows; returns the outcome and how many tasks moved.
+    fn settle(
+        &mut self,
+        obs: &Observation,
+        gap: &Gap,
+        budget: u32,
+        out: &mut Decisions,
+    ) -> (Outcome, u32) {
+        let pair = (gap.from as u8, gap.to as u8);
+        if obs.held.contains(&pair) {
+            return (Outcome::Held, 0);
+        }
+        let (amount, why) = match gap.amount {
+            Amount::Tasks(0) => return (Outcome::Over, 0),
+            _ if budget == 0 => return (Outcome::Budget, 0),
+            Amount::Tasks(tasks) => (Amount::Tasks(tasks.min(budget)), MoveWhy::Excess),
+            Amount::Weight(weight) => (Amount::Weight(weight), MoveWhy::Utilisation),
+        };
+        let average_milli = obs.nodes[gap.from].running_milli;
+        let chosen = self.candidates.choose(obs, gap.from, gap.to, average_milli, amount, budget);
+        let done = chosen.len() as u32;
+        for i in 0..chosen.len() {
+            let task = &obs.tasks[self.candidates.chosen()[i] as usize];
+            let llc = self.llc_for(gap.to);
+            self.llcs[usize::from(llc)] += 1;
+            let left = &mut self.llcs[usize::from(task.llc)];
+            *left = left.saturating_sub(1);
+            out.moves.push(Move {
+                slot: task.slot,
+                seq: task.seq,
+                pid: task.pid,
+                from: pair.0,
+                to: pair.1,
+                llc,
+                why,
+            });
+        }
+        for tasks in [&mut self.average, &mut self.now] {
+            tasks[gap.from] -= done.min(tasks[gap.from]);
+            tasks[gap.to] += done;
+        }
+        match done {
+            0 => (Outcome::NoTask, 0),
+            done => (Outcome::Moved(done), done),
+        }
+    }
+
+    /// The LLC of `node` that a new task would get.
+    fn llc_for(&self, node: usize) -> u16 {
+        let llcs = self.shape.llcs_of(node);
+        let weight = &self.shape.llc_weight[llcs.clone()];
+        let best = fork_llc(&self.llcs[llcs.clone()], weight, u64::MAX, usize::MAX);
+        (llcs.start + best.unwrap_or(0) as usize) as u16
+    }
+
+    fn report(&self, out: &mut Decisions, from: usize, to: usize, outcome: Outcome) {
+        let excess = self.excess(&self.average, from, to);
+        out.verdicts.push(Verdict {
+            from: from as u8,
+            to: to as u8,
+            excess,
+            excess_now: self.excess(&self.now, from, to),
+            tasks: (self.average[from], self.average[to]),
+            outcome,
+        });
+    }
+}

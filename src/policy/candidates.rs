@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which tasks of a node move (R10 no-bystanders).
+//!
+//! A candidate made the load: it had at least a quarter of what a counted task of its node had on
+//! average. So of a node with hogs, sleepers and daemons only the hogs can move. It may use the
+//! destination, and it was not moved lately.
+//!
+//! Small groups stay whole: as long as some group of threads fits into what may be moved, the
+//! largest such group moves as one. Only when none fits is one split, the largest.
+//!
+//! Everything is in order of slots and process ids, so the choice depends on the observation alone.
+
+use super::balance::Amount;
+use super::observation::{Observation, Shape, TaskObs};
+
+/// A task is left alone for so long after it was moved.
+const REST_MS: u32 = 1000;
+/// Share of the average counted task's CPU time that makes a candidate: one in so many.
+const SHARE: u64 = 4;
+
+/// Threads of one process on the node that make its load.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    /// Range of `pool`.
+    start: u32,
+    end: u32,
+    /// All of them may move.
+    whole: bool,
+    taken: bool,
+}
+
+/// The working memory of the choice.
+#[derive(Debug)]
+pub(super) struct Candidates {
+    /// Subscripts of the observation's tasks, sorted by node; `node_end[n]` is where node n's end.
+    by_node: Vec<u32>,
+    node_end: Vec<u32>,
+    /// By node: CPU time of its tasks, in thousandths of a CPU.
+    busy: Vec<u64>,
+    /// By subscript: chosen in this tick.
+    taken: Vec<bool>,
+    /// Those of one node that make its load, sorted by group.
+    pool: Vec<u32>,
+    groups: Vec<Group>,
+    chosen: Vec<u32>,
+}
+
+impl Candidates {
+    pub fn new(nodes: usize, tasks: usize) -> Self {
+        Self {
+            by_node: Vec::with_capacity(tasks),
+            node_end: vec![0; nodes],
+            busy: vec![0; nodes],
+            taken: Vec::with_capacity(tasks),
+            pool: Vec::with_capacity(tasks),
+            groups: Vec::with_capacity(tasks),
+            chosen: Vec::with_capacity(tasks),
+        }
+    }
+
+    /// Sort the tasks by node, in two passes over them.
+    pub fn begin(&mut self, obs: &Observation, shape: &Shape) {
+        let node_of = |task: &TaskObs| shape.llc_node.get(usize::from(task.llc)).copied();
+        self.node_end.fill(0);
+        self.busy.fill(0);
+        for task in &obs.tasks {
+            if let Some(node) = node_of(task) {
+                self.node_end[usize::from(node)] += 1;
+                self.busy[usize::from(node)] += u64::from(task.busy);
+            }
+        }
+        let mut start = 0;
+        for end in &mut self.node_end {
+            // For now where the node's tasks begin; the second pass moves it to their end.
+            start += std::mem::replace(end, start);
+        }
+        self.by_node.clear();
+        self.by_node.resize(start as usize, 0);
+        for (i, task) in obs.tasks.iter().enumerate() {
+            if let Some(node) = node_of(task) {
+                let end = &mut self.node_end[usize::from(node)];
+                self.by_node[*end as usize] = i as u32;
+                *end += 1;
+            }
+        }
+        self.taken.clear();
+        self.taken.resize(obs.tasks.len(), false);
+    }
+
+    /// What the last [`Candidates::choose`] chose, as subscripts of the observation's tasks.
+    pub fn chosen(&self) -> &[u32] {
+        &self.chosen
+    }
+
+    /// Choose tasks to move from node `from` to node `to`: not more than `amount`, nor than `most`
+    /// tasks. `running_milli` is how many tasks the node had on average, in thousandths.
+    pub fn choose(
+        &mut self,
+        obs: &Observation,
+        from: usize,
+        to: usize,
+        running_milli: u32,
+        amount: Amount,
+        most: u32,
+    ) -> &[u32] {
+        self.chosen.clear();
+        self.fill_pool(obs, from, running_milli);
+        match amount {
+            Amount::Tasks(tasks) => {
+                self.find_groups(obs, to);
+                self.choose_groups(obs, to, tasks as usize);
+            }
+            Amount::Weight(weight) => self.choose_weight(obs, to, weight, most as usize),
+        }
+        for &i in &self.chosen {
+            self.taken[i as usize] = true;
+            self.busy[from] -= u64::from(obs.tasks[i as usize].busy);
+        }
+        &self.chosen
+    }
+
+    /// The tasks of a node that make its load.
+    fn fill_pool(&mut self, obs: &Observation, node: usize, running_milli: u32) {
+        let start = if node == 0 { 0 } else { self.node_end[node - 1] };
+        let members = &self.by_node[start as usize..self.node_end[node] as usize];
+        // busy >= (all busy / tasks) / SHARE, tasks being at least 1.
+        let tasks_milli = u64::from(running_milli.max(1000));
+        let all_milli = self.busy[node] * 1000;
+        let makes_load =
+            |task: &TaskObs| task.busy > 0 && u64::from(task.busy) * tasks_milli * SHARE >= all_milli;
+        let taken = &self.taken;
+        self.pool.clear();
+        self.pool.extend(
+            members
+                .iter()
+                .filter(|&&i| !taken[i as usize] && makes_load(&obs.tasks[i as usize])),
+        );
+    }
+
+    fn find_groups(&mut self, obs: &Observation, to: usize) {
+        let task = |i: u32| &obs.tasks[i as usize];
+        // Slots are unique, so the order is too.
+        self.pool
+            .sort_unstable_by_key(|&i| (task(i).tgid, task(i).slot));
+        self.groups.clear();
+        let mut start = 0;
+        for members in self.pool.chunk_by(|&a, &b| task(a).tgid == task(b).tgid) {
+            let end = start + members.len() as u32;
+            self.groups.push(Group {
+                start,
+                end,
+                whole: members.iter().all(|&i| may_move(task(i), to)),
+                taken: false,
+            });
+            start = end;
+        }
+    }
+
+    /// Whole groups first, the largest that fits each time; then one by one from the largest.
+    fn choose_groups(&mut self, obs: &Observation, to: usize, tasks: usize) {
+        let size = |group: &Group| (group.end - group.start) as usize;
+        while self.chosen.len() < tasks {
+            let room = tasks - self.chosen.len();
+            let fitting = self.groups.iter_mut().filter(|group| {
+                let fits = group.whole && size(group) <= room;
+                fits && !group.taken
+            });
+            // max_by_key takes the last of equals: the youngest process, by id.
+            let Some(group) = fitting.max_by_key(|group| size(group)) else {
+                break;
+            };
+            group.taken = true;
+            let range = group.start as usize..group.end as usize;
+            self.chosen.extend_from_slice(&self.pool[range]);
+        }
+        while self.chosen.len() < tasks {
+            let rest = self.groups.iter_mut().filter(|group| !group.taken);
+            let Some(group) = rest.max_by_key(|group| size(group)) else {
+                break;
+            };
+            group.taken = true;
+            let room = tasks - self.chosen.len();
+            let members = &self.pool[group.start as usize..group.end as usize];
+            let movable = members.iter().filter(|&&i| may_move(&obs.tasks[i as usize], to));
+            self.chosen.extend(movable.take(room));
+        }
+    }
+
+    /// Heaviest first, so that few tasks move; never more than the weight that is left.
+    fn choose_weight(&mut self, obs: &Observation, to: usize, weight: u64, most: usize) {
+        let task = |i: u32| &obs.tasks[i as usize];
+        self.pool
+            .sort_unstable_by_key(|&i| (std::cmp::Reverse(task(i).weight), task(i).slot));
+        let mut left = weight;
+        for &i in &self.pool {
+            if self.chosen.len() >= most {
+                break;
+            }
+            let weight = u64::from(task(i).weight.max(1));
+            if weight <= left && may_move(task(i), to) {
+                left -= weight;
+                self.chosen.push(i);
+            }
+        }
+    }
+}
+
+fn may_move(task: &TaskObs, to: usize) -> bool {
+    task.nodes >> to & 1 == 1 && task.moved_ms >= REST_MS
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The policy as a dispatcher uses it: limits, balancer and history in one, a call per tick.
+//!
+//! All state that a decision depends on is in the observation when [`Engine::tick`] returns, so a
+//! recorded observation, given to a new [`Balancer`] with the same limits, decides the same.
+
+use super::balance::{Balancer, Decisions};
+use super::compile::Limits;
+use super::history::History;
+use super::observation::{Observation, Shape};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Engine {
+    limits: Limits,
+    balancer: Balancer,
+    history: History,
+    decisions: Decisions,
+}
+
+impl Engine {
+    /// For up to `tasks` tasks; more are no error, but take memory during a tick.
+    pub fn new(limits: Limits, shape: Shape, tasks: usize) -> Self {
+        let nodes = shape.nodes();
+        Self {
+            limits,
+            history: History::new(&shape),
+            balancer: Balancer::new(shape, tasks),
+            decisions: Decisions {
+                moves: Vec::with_capacity(tasks.min(4096)),
+                verdicts: Vec::with_capacity(2 * nodes * nodes),
+            },
+        }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn shape(&self) -> &Shape {
+        self.balancer.shape()
+    }
+
+    /// Judge earlier moves, then decide. `obs.held` is filled in.
+    pub fn tick(&mut self, obs: &mut Observation) -> &Decisions {
+        self.history.review(obs);
+        self.balancer
+            .decide(obs, &self.limits.run_time, &mut self.decisions);
+        self.history.remember(&self.decisions);
+        &self.decisions
+    }
+}

@@ -5,11 +5,15 @@
 //! checked here, while the user's words are still known, so that the rest of the program sees only
 //! sensible numbers. A bad flag ends with exit status 2.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::policy::compile::{ImbNumaNr, Thresholds};
+use crate::policy::rule_set::RuleSet;
 use crate::work::WorkArgs;
 
 /// `0.1.0-g<sha>[-dirty] <triple>`, as sched_ext schedulers print it.
@@ -37,6 +41,10 @@ pub struct Cli {
 pub enum Command {
     /// Show the machine as the scheduler sees it.
     Topology(TopologyArgs),
+    /// Show the limits that these flags compile to on this machine, and every rule set's.
+    Rules(RulesArgs),
+    /// Decide again what a trace recorded, and compare.
+    Replay(ReplayArgs),
     /// Run a built-in workload; its last line of output is its result.
     Work(WorkArgs),
 }
@@ -46,6 +54,21 @@ pub enum Command {
 pub enum Format {
     Text,
     Json,
+}
+
+#[derive(Debug, Args)]
+pub struct RulesArgs {
+    #[command(flatten)]
+    pub rules: RuleArgs,
+    /// How to print the limits.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// What `--trace` wrote.
+    pub file: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -98,9 +121,60 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// Which imbalance between nodes is left alone.
+#[derive(Debug, Clone, Args)]
+pub struct RuleArgs {
+    /// The rules that fork placement and balancing follow: ours, or a model of a kernel's.
+    #[arg(long, value_name = "SET", default_value = "ballast",
+          value_parser = PossibleValuesParser::new(RuleSet::ALL.map(RuleSet::name))
+              .try_map(|name| name.parse::<RuleSet>()))]
+    pub rules: RuleSet,
+
+    /// Largest imbalance, in tasks, that is left alone on lightly loaded nodes. By default that of
+    /// the rule set: 2, the kernel's NUMA_IMBALANCE_MIN.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=4096))]
+    pub imbalance_min: Option<u32>,
+
+    /// Up to how many tasks a node is lightly loaded: by the topology as the rule set says (auto), a
+    /// number of tasks, or a share of the node's CPUs (P%). Never more than the node's CPUs.
+    #[arg(long, value_name = "auto|N|P%", default_value_t = ImbNumaNr::Auto)]
+    pub imb_numa_nr: ImbNumaNr,
+}
+
+impl RuleArgs {
+    pub fn thresholds(&self) -> Thresholds {
+        Thresholds {
+            imbalance_min: self.imbalance_min,
+            imb_numa_nr: self.imb_numa_nr,
+        }
+    }
+}
+
+/// 0, or an interval that the daemon can keep and that still is one.
+fn parse_balance_interval(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Ok(0),
+        Ok(ms @ 10..=60_000) => Ok(ms),
+        _ => Err("expected 0 or 10 to 60000 milliseconds".into()),
+    }
+}
+
 /// Flags of the scheduler itself.
 #[derive(Debug, Clone, Args)]
 pub struct RunArgs {
+    #[command(flatten)]
+    pub rules: RuleArgs,
+
+    /// How often nodes are compared and tasks moved to even them out; 0 never.
+    #[arg(long, value_name = "MSEC", default_value_t = 100,
+          value_parser = parse_balance_interval)]
+    pub balance_interval_ms: u64,
+
+    /// Write fork placements and balancing decisions, with all that they were decided by, to FILE
+    /// as JSON lines; `scx_ballast replay FILE` decides them again.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
     /// Longest time a task runs before others in its queue get a turn.
     #[arg(long, value_name = "USEC", default_value_t = 5000,
           value_parser = clap::value_parser!(u64).range(100..=1_000_000))]

@@ -5,20 +5,22 @@
 //! kernel takes the machine back when it dies. Its memory is locked, so that it can still end the
 //! scheduler in time when the machine is out of memory.
 
+use std::cell::RefCell;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use crossbeam::channel::{Receiver, bounded, select, tick};
+use crossbeam::channel::{Receiver, bounded, never, select, tick};
 use log::{debug, info, trace, warn};
 use scx_stats::prelude::StatsServer;
 use scx_utils::try_set_rlimit_infinity;
 
+use crate::balancer::{self, Balancer};
 use crate::cli::{RunArgs, VERSION};
 use crate::kernel::check;
 use crate::kernel::load::{ObjectSpace, Scheduler, hotplug_seq};
 use crate::machine::Machine;
-use crate::observe::{self, Answer, Reporter, Request};
+use crate::observe::{self, Answer, Reporter, Request, Trace};
 
 /// How often the daemon looks whether the kernel has ended the scheduler.
 const TICK: Duration = Duration::from_millis(100);
@@ -114,11 +116,14 @@ fn announce(args: &RunArgs, machine: &Machine) {
     );
 }
 
+/// What outlives a round: the monitor of `--stats`, taken when the first server is up, and the trace.
+struct Lasting {
+    stats: Option<Duration>,
+    trace: Option<RefCell<Trace>>,
+}
+
 /// Load once and serve until the user or the kernel ends it.
-///
-/// `stats` is the interval of `--stats`, taken when the first server is up: the monitor outlives
-/// the round.
-fn round(args: &RunArgs, shutdown: &Receiver<()>, stats: &mut Option<Duration>) -> Result<Ended> {
+fn round(args: &RunArgs, shutdown: &Receiver<()>, lasting: &mut Lasting) -> Result<Ended> {
     let started = Instant::now();
     let seq = hotplug_seq();
     let machine = Machine::detect(args.virt_llc.map(|v| v.range()))?;
@@ -126,13 +131,16 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, stats: &mut Option<Duration>) 
     if shutdown.try_recv().is_ok() {
         return Ok(Ended::ByUser);
     }
+    let limits = balancer::limits(args, &machine);
+    let header = balancer::trace_header(&machine, &limits);
     let mut space = ObjectSpace::uninit();
-    let sched = Scheduler::load(args, &machine, seq, &mut space)?;
+    let sched = Scheduler::load(args, &machine, &limits.fork, seq, &mut space)?;
+    let mut balancer = Balancer::new(args, &machine, limits);
     let server = StatsServer::new(observe::server_data())
         .launch()
         .context("starting the statistics server")?;
     let (answers, requests) = server.channels();
-    if let Some(interval) = stats.take() {
+    if let Some(interval) = lasting.stats.take() {
         observe::monitor_in_background(interval);
     }
     let mut reporter = Reporter::new(started.elapsed());
@@ -142,15 +150,31 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, stats: &mut Option<Duration>) 
         started.elapsed().as_millis()
     );
 
+    let trace = lasting.trace.as_ref();
+    if let Some(trace) = trace {
+        trace.borrow_mut().begin(header.clone());
+    }
+    let forks = trace
+        .map(|trace| sched.forks(&header.shape, |fork| trace.borrow_mut().fork(fork)))
+        .transpose()?;
     let ticks = tick(TICK);
+    let balance = balancer.interval().map_or_else(never, tick);
     let mut by_user = false;
     while !by_user && !sched.exited() {
         select! {
-            recv(ticks) -> _ => {}
+            recv(ticks) -> _ => {
+                if let Some(forks) = &forks {
+                    forks.consume().context("reading the trace buffer")?;
+                }
+            }
+            recv(balance) -> _ => {
+                let mut trace = trace.map(RefCell::borrow_mut);
+                balancer.tick(&sched, &machine, trace.as_deref_mut())?;
+            }
             recv(shutdown) -> _ => by_user = true,
             recv(requests) -> request => {
                 let answer = match request.context("the statistics server is gone")? {
-                    Request::Stats => reporter.report(&sched, &machine).map(Box::new).map(Answer::Stats),
+                    Request::Stats => reporter.report(&sched, &machine, &balancer.tally).map(Box::new).map(Answer::Stats),
                     Request::Move { pid, node } => observe::move_task(&sched, &machine, pid, node)
                         .map(|()| Answer::Moved),
                 };
@@ -159,6 +183,7 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, stats: &mut Option<Duration>) 
             }
         }
     }
+    drop(forks);
     Ok(if sched.end()? && !by_user {
         Ended::Restart
     } else {
@@ -172,8 +197,12 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let shutdown = signals()?;
     check::check()?;
     try_set_rlimit_infinity();
-    let mut stats = args.stats;
-    while let Ended::Restart = round(args, &shutdown, &mut stats)? {
+    let trace = args.trace.as_deref().map(Trace::create).transpose()?;
+    let mut lasting = Lasting {
+        stats: args.stats,
+        trace: trace.map(RefCell::new),
+    };
+    while let Ended::Restart = round(args, &shutdown, &mut lasting)? {
         info!("the machine's CPUs have changed: loading again");
     }
     Ok(())

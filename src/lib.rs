@@ -10,16 +10,22 @@
 //! | [`machine`] | what the hardware looks like, in dense indices |
 //! | [`policy`] | the rules: pure, integer, deterministic |
 //! | [`kernel`] | the kernel dispatcher's Rust half: check, load, observe, apply |
+//! | [`balancer`] | the tick: observe, decide, apply |
 //! | [`daemon`] | the main loop: tick, requests, shutdown, restart |
 //! | [`observe`] | statistics server and monitor |
 //! | [`topology`] | the `topology` command's output |
+//! | [`rules`] | the `rules` command's output |
+//! | [`replay`] | the `replay` command |
 //! | [`work`] | built-in workloads |
 
+pub mod balancer;
 pub mod cli;
 pub mod daemon;
 pub mod kernel;
 pub mod machine;
 pub mod observe;
 pub mod policy;
+pub mod replay;
+pub mod rules;
 pub mod topology;
 pub mod work;

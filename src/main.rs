@@ -6,12 +6,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use scx_ballast::cli::{Cli, Command};
-use scx_ballast::{daemon, observe, topology, work};
+use scx_ballast::{daemon, observe, replay, rules, topology, work};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match &cli.command {
         Some(Command::Topology(args)) => topology::run(args),
+        Some(Command::Rules(args)) => rules::run(args),
+        Some(Command::Replay(args)) => replay::run(args),
         Some(Command::Work(args)) => work::run(args),
         None if cli.run.help_stats => observe::describe(),
         None if cli.run.monitor.is_some() => observe::monitor_only(&cli.run),

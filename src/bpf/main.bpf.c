@@ -14,6 +14,7 @@
 #include <scx/user_exit_info.bpf.h>
 
 #define rule_for(i, n) bpf_for(i, 0, n)
+#define RULE_CHOICE __weak /* so that clang drops no check because it knows the callee */
 #define ctz64(x) __builtin_ctzll(x)
 
 #include "intf.h"

@@ -55,11 +55,8 @@ struct node_state {
 /* Scratch memory that does not fit on the BPF stack; used with interrupts off, by its CPU alone. */
 struct cpu_scratch {
 	struct bpf_cpumask __kptr *mask;
-	u32 committed[MAX_NODES];
-	u32 weight[MAX_NODES];
-	u32 llc_committed[MAX_LLCS_PER_NODE];
-	u32 llc_weight[MAX_LLCS_PER_NODE];
-	u8 order[MAX_NODES];
+	struct rule_fork fork;
+	struct rule_llcs llcs;
 	struct fork_limits limits;	/* as they were, when tracing */
 };
 

@@ -134,77 +134,76 @@ static const struct fork_limits *fork_limits_for(struct cpu_scratch *scratch)
 }
 
 /*
- * The node for a new task, by committed tasks, sleeping newborns included (R6). Fills in @f for the
- * trace. Returns the node, with enum fork_why in bits 8 and up.
+ * The node for a new task, by committed tasks, sleeping newborns included (R6). Returns the node,
+ * with enum fork_why in bits 8 and up.
  */
 static u32 fork_node(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
-		     u32 local, u64 now, struct rule_fork *f)
+		     u32 local, u64 now)
 {
 	const struct fork_limits *lim = fork_limits_for(scratch);
-	s32 choice = -1;
+	struct rule_fork *f = &scratch->fork;
+	s32 choice;
 	u32 i;
 
 	bpf_for(i, 0, nr_nodes) {
 		if (i >= MAX_NODES)
 			break;
-		scratch->committed[i] = committed_node(i, now);
-		scratch->weight[i] = weight_of_node(i);
-		scratch->order[i] = nearest(local, i);
+		f->committed[i] = committed_node(i, now);
+		f->weight[i] = weight_of_node(i);
+		f->order[i] = nearest(local, i);
 	}
-	f->committed = scratch->committed;
-	f->weight = scratch->weight;
-	f->order = scratch->order;
 	f->nr = nr_nodes;
 	f->usable = usable_cpus(p, tc, scratch, local);
 	f->allowed = tc->nodes;
-	if (lim)
-		choice = rule_fork_node(f, lim);
+	choice = lim ? rule_fork_node(f, lim) : -1;
 	return choice < 0 ? local : choice;
 }
 
 /* The LLC inside @node for a new task. */
-static u32 fork_llc(struct cpu_scratch *scratch, u32 node, u64 allowed, u32 prev_llc, u64 now)
+static u32 fork_llc(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
+		    u32 node, u32 prev_llc, u64 now)
 {
 	u32 first = first_llc(node), nr = nr_llcs_of(node), i;
-	int llc;
+	struct rule_llcs *l = &scratch->llcs;
+	s32 llc;
 
 	bpf_for(i, 0, nr) {
 		if (i >= MAX_LLCS_PER_NODE)
 			break;
-		scratch->llc_committed[i] = committed_llc(first + i, now);
-		scratch->llc_weight[i] = weight_of_llc(first + i);
+		l->committed[i] = committed_llc(first + i, now);
+		l->weight[i] = weight_of_llc(first + i);
 	}
-	llc = rule_fork_llc(scratch->llc_committed, scratch->llc_weight, allowed, nr,
-			    prev_llc - first);
+	l->nr = nr;
+	l->first = prev_llc - first;
+	l->allowed = allowed_llcs(p, tc->wide, first, nr);
+	llc = rule_fork_llc(l);
 	return llc < 0 ? first : first + llc;
 }
 
-static void trace_fork(struct task_struct *p, struct cpu_scratch *scratch,
-		       const struct rule_fork *f, u32 local, u32 choice, u32 prev_llc,
-		       u64 allowed_llcs, u32 llc, u64 now)
+static void trace_fork(struct task_struct *p, struct cpu_scratch *scratch, u32 local, u32 choice,
+		       u32 llc, u64 now)
 {
 	struct fork_event *event = bpf_ringbuf_reserve(&fork_events, sizeof(*event), 0);
-	u32 node = choice & 0xff;
 
 	if (!event) {
 		stat_add(cpu_ctx_of(bpf_get_smp_processor_id()), STAT_TRACE_LOST, 1);
 		return;
 	}
 	event->at = now;
-	event->allowed = f->allowed;
-	event->allowed_llcs = allowed_llcs;
+	event->allowed = scratch->fork.allowed;
+	event->allowed_llcs = scratch->llcs.allowed;
 	event->pid = p->pid;
 	event->local = local;
-	event->first = prev_llc - first_llc(node);
-	event->usable = f->usable;
-	event->node = node;
+	event->first = scratch->llcs.first;
+	event->usable = scratch->fork.usable;
+	event->node = choice & 0xff;
 	event->why = choice >> 8;
 	event->llc = llc;
 	event->pad = 0;
-	__builtin_memcpy(event->committed, scratch->committed, sizeof(event->committed));
+	__builtin_memcpy(event->committed, scratch->fork.committed, sizeof(event->committed));
 	__builtin_memcpy(event->task_weight, scratch->limits.task_weight,
 			 sizeof(event->task_weight));
-	__builtin_memcpy(event->llc_committed, scratch->llc_committed,
+	__builtin_memcpy(event->llc_committed, scratch->llcs.committed,
 			 sizeof(event->llc_committed));
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
@@ -225,21 +224,18 @@ static void count_fork(u32 local, u32 choice)
 static u32 fork_home(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
 		     struct cpu_ctx *parent)
 {
-	struct rule_fork f = {};
 	bool turn = fork_turn_take();
-	u64 now = scx_bpf_now(), allowed;
-	u32 choice, node, llc;
+	u64 now = scx_bpf_now();
+	u32 choice, llc;
 
-	choice = fork_node(p, tc, scratch, parent->node, now, &f);
-	node = choice & 0xff;
-	allowed = allowed_llcs(p, tc->wide, first_llc(node), nr_llcs_of(node));
-	llc = fork_llc(scratch, node, allowed, parent->llc, now);
+	choice = fork_node(p, tc, scratch, parent->node, now);
+	llc = fork_llc(p, tc, scratch, choice & 0xff, parent->llc, now);
 	count_running(tc, llc);
 	if (turn)
 		fork_turn_pass_on();
 	count_fork(parent->node, choice);
 	if (tracing)
-		trace_fork(p, scratch, &f, parent->node, choice, parent->llc, allowed, llc, now);
+		trace_fork(p, scratch, parent->node, choice, llc, now);
 	return llc;
 }
 

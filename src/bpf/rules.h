@@ -16,28 +16,30 @@
 #define rule_for(i, n) for ((i) = 0; (i) < (n); (i)++)
 #endif
 
+/*
+ * The choices are functions of their own in BPF, which its verifier checks once and for any argument,
+ * instead of once for each way to the place where they are called.
+ */
+#ifndef RULE_CHOICE
+#define RULE_CHOICE static
+#endif
+
 /* Tasks that could still start at once; never negative. */
 static inline u32 rule_spare(u32 weight, u32 committed)
 {
 	return weight > committed ? weight - committed : 0;
 }
 
-/* A count with the new task; stays a count at the end of the range. */
-static inline u32 rule_one_more(u32 committed)
+/* (c_a + 1) / w_a < (c_b + 1) / w_b without division. */
+static inline int rule_less_loaded(u32 c_a, u32 w_a, u32 c_b, u32 w_b)
 {
-	return committed == ~0U ? committed : committed + 1;
-}
-
-/* t_a / w_a < t_b / w_b without division. */
-static inline int rule_less_loaded(u32 t_a, u32 w_a, u32 t_b, u32 w_b)
-{
-	return (u64)t_a * w_b < (u64)t_b * w_a;
+	return ((u64)c_a + 1) * w_b < ((u64)c_b + 1) * w_a;
 }
 
 /* By how many tasks a is fuller than b: max(0, 2 (c_a w_b - c_b w_a) / (w_a + w_b)). */
-static inline u64 rule_excess(u32 c_a, u32 w_a, u32 c_b, u32 w_b)
+static inline u64 rule_excess(u64 c_a, u32 w_a, u64 c_b, u32 w_b)
 {
-	u64 more = (u64)c_a * w_b, less = (u64)c_b * w_a;
+	u64 more = c_a * w_b, less = c_b * w_a;
 	u64 weights = (u64)w_a + w_b, diff;
 
 	if (more <= less || !weights)
@@ -48,7 +50,7 @@ static inline u64 rule_excess(u32 c_a, u32 w_a, u32 c_b, u32 w_b)
 }
 
 /* R1 to R3: is a state left alone, with a as the fuller node? */
-static inline int rule_tolerated(u32 c_a, u32 w_a, u32 c_b, u32 w_b, u32 max_running,
+static inline int rule_tolerated(u64 c_a, u32 w_a, u64 c_b, u32 w_b, u32 max_running,
 				 u32 max_imbalance)
 {
 	u64 excess = rule_excess(c_a, w_a, c_b, w_b);
@@ -57,164 +59,226 @@ static inline int rule_tolerated(u32 c_a, u32 w_a, u32 c_b, u32 w_b, u32 max_run
 }
 
 /*
- * What @tasks of the average weight @task_weight ask for. The bounds are beyond what there can be;
- * with them the products below fit 64 bits.
+ * What is known of the nodes when a task is forked: policy::placement::ForkState. Counts are below
+ * 2^24 and weights at most MAX_CPUS, so that no product below needs more than 64 bits.
  */
-static inline u64 rule_demand(u32 tasks, u32 task_weight)
-{
-	u64 t = tasks > (1U << 24) ? 1U << 24 : tasks;
-	u64 w = task_weight > 10000 ? 10000 : task_weight ? task_weight : 1;
-
-	return t * w;
-}
-
-static inline u64 rule_cpus(u32 cpus)
-{
-	return cpus > 4096 ? 4096 : cpus;
-}
-
-/* d_a / w_a exceeds d_b / w_b by more than CLEARLY_PERCENT. */
-static inline int rule_clearly_above(u64 d_a, u32 w_a, u64 d_b, u32 w_b)
-{
-	return d_a * rule_cpus(w_b) * 100 > d_b * rule_cpus(w_a) * (100 + CLEARLY_PERCENT);
-}
-
-/* What is known when a task is forked; the same as policy::placement::ForkState. */
 struct rule_fork {
-	const u32 *committed;	/* by node */
-	const u32 *weight;	/* by node */
-	const u8 *order;	/* the parent's node, then nearest first */
-	u32 nr;			/* entries of order */
-	u32 usable;		/* CPUs of the parent's node that the task may use */
-	u64 allowed;		/* nodes that the task may use */
+	u64 allowed;			/* nodes that the task may use */
+	u32 nr;				/* entries of order */
+	u32 usable;			/* CPUs of the parent's node that the task may use */
+	u32 committed[MAX_NODES];	/* by node */
+	u32 weight[MAX_NODES];		/* by node */
+	u8 order[MAX_NODES];		/* the parent's node, then nearest first */
 };
 
-/* The best node so far, by one criterion: tasks with the new one, CPUs. */
-struct rule_best {
-	s32 node;
-	u32 tasks;
-	u32 weight;
-	u64 demand;
+/* The same for the LLCs of a node, relative to its first. */
+struct rule_llcs {
+	u64 allowed;			/* LLCs that the task may use */
+	u32 nr;
+	u32 first;			/* wins a tie */
+	u32 committed[MAX_LLCS_PER_NODE];
+	u32 weight[MAX_LLCS_PER_NODE];
 };
 
-#define RULE_NONE { -1, 0, 0, 0 }
-
-static inline void rule_take(struct rule_best *best, s32 node, u32 tasks, u32 weight, u64 demand)
+/* The @i-th node to look at, if it is allowed and has CPUs; else negative. */
+static inline s32 rule_node_at(const struct rule_fork *f, u32 i)
 {
-	best->node = node;
-	best->tasks = tasks;
-	best->weight = weight;
-	best->demand = demand;
+	u32 n;
+
+	if (i >= MAX_NODES)
+		return -1;
+	n = f->order[i];
+	if (n >= MAX_NODES || !(f->allowed >> n & 1) || !f->weight[n])
+		return -1;
+	return n;
+}
+
+/* Of the allowed nodes that with the smallest (c + 1) / w; the earliest on a tie. */
+RULE_CHOICE s32 rule_least_node(const struct rule_fork *f)
+{
+	s32 best = -1;
+	u32 i;
+
+	if (!f)
+		return -1;
+	rule_for(i, f->nr) {
+		s32 n = rule_node_at(f, i);
+
+		if (n < 0 || n >= MAX_NODES)
+			continue;
+		if (best < 0 || best >= MAX_NODES ||
+		    rule_less_loaded(f->committed[n], f->weight[n], f->committed[best],
+				     f->weight[best]))
+			best = n;
+	}
+	return best;
+}
+
+/* That with most spare. */
+RULE_CHOICE s32 rule_idlest_node(const struct rule_fork *f)
+{
+	s32 best = -1;
+	u32 i;
+
+	if (!f)
+		return -1;
+	rule_for(i, f->nr) {
+		s32 n = rule_node_at(f, i);
+
+		if (n < 0 || n >= MAX_NODES)
+			continue;
+		if (best < 0 || best >= MAX_NODES ||
+		    rule_spare(f->weight[n], f->committed[n]) >
+			    rule_spare(f->weight[best], f->committed[best]))
+			best = n;
+	}
+	return best;
+}
+
+/* What the tasks of node @n would ask for with one more of their average weight. */
+static inline u64 rule_demand(const struct rule_fork *f, const struct fork_limits *lim, u32 n)
+{
+	return ((u64)f->committed[n] + 1) * lim->task_weight[n];
+}
+
+/* The least utilised. */
+RULE_CHOICE s32 rule_coolest_node(const struct rule_fork *f, const struct fork_limits *lim)
+{
+	s32 best = -1;
+	u32 i;
+
+	if (!f || !lim)
+		return -1;
+	rule_for(i, f->nr) {
+		s32 n = rule_node_at(f, i);
+
+		if (n < 0 || n >= MAX_NODES)
+			continue;
+		if (best < 0 || best >= MAX_NODES ||
+		    rule_demand(f, lim, n) * f->weight[best] <
+			    rule_demand(f, lim, best) * f->weight[n])
+			best = n;
+	}
+	return best;
+}
+
+/* Most tasks that node @n may have with the new one, for it to stay there. */
+static inline u32 rule_most(const struct rule_fork *f, const struct fork_limits *lim, u32 n)
+{
+	u32 most = lim->max_running[n];
+
+	return lim->cap_by_affinity && most > f->usable ? f->usable : most;
+}
+
+/* Would the new task on its parent's node be tolerated against every other allowed node? */
+RULE_CHOICE s32 rule_stays(const struct rule_fork *f, const struct fork_limits *lim)
+{
+	u32 i, most;
+	s32 local;
+
+	if (!f || !lim)
+		return 0;
+	local = rule_node_at(f, 0);
+	if (local < 0 || local >= MAX_NODES)
+		return 0;
+	most = rule_most(f, lim, local);
+	rule_for(i, f->nr) {
+		s32 n = rule_node_at(f, i);
+
+		if (n < 0 || n >= MAX_NODES || n == local)
+			continue;
+		if (!rule_tolerated((u64)f->committed[local] + 1, f->weight[local], f->committed[n],
+				    f->weight[n], most, lim->max_imbalance))
+			return 0;
+	}
+	return 1;
+}
+
+/* The kernel generations: difference in spare before, count after. */
+static inline int rule_stays_before(const struct rule_fork *f, const struct fork_limits *lim,
+				    u32 local, u32 idlest)
+{
+	u32 imbalance = rule_spare(f->weight[idlest], f->committed[idlest]) -
+			rule_spare(f->weight[local], f->committed[local]);
+
+	return (lim->max_imbalance == ~0U || imbalance <= lim->max_imbalance) &&
+	       (u64)f->committed[local] + 1 <= rule_most(f, lim, local);
+}
+
+/* No allowed node has spare: the least utilised, local unless that is clearly busier. */
+static inline s32 rule_fork_full(const struct rule_fork *f, const struct fork_limits *lim, s32 local)
+{
+	s32 best = rule_coolest_node(f, lim);
+
+	if (best < 0 || best >= MAX_NODES)
+		return -1;
+	if (local >= 0 && local < MAX_NODES &&
+	    rule_demand(f, lim, local) * f->weight[best] * 100 <=
+		    rule_demand(f, lim, best) * f->weight[local] * (100 + CLEARLY_PERCENT))
+		return local | FORK_FULL_LOCAL << 8;
+	return best | FORK_FULL << 8;
 }
 
 /*
  * Fork placement. Returns the node, with enum fork_why in bits 8 and up, or -1 when no node in
- * ->allowed has a CPU. Only a strictly better node displaces an earlier one of the order, so a tie
- * stays local, then near.
+ * ->allowed has a CPU.
  */
-static inline s32 rule_fork_node(const struct rule_fork *f, const struct fork_limits *lim)
+RULE_CHOICE s32 rule_fork_node(const struct rule_fork *f, const struct fork_limits *lim)
 {
-	struct rule_best least = RULE_NONE, idlest = RULE_NONE, coolest = RULE_NONE, here = RULE_NONE;
-	u32 local = MAX_NODES, most = 0, i;
-	int stays = 0;
-	s32 best;
+	s32 idlest, best, local;
+	int stays;
 
-	rule_for(i, f->nr) {
-		u32 n, c, w, t;
-		u64 d;
-
-		if (i >= MAX_NODES)
-			break;
-		n = f->order[i];
-		if (!i)
-			local = n;
-		if (n >= MAX_NODES || !(f->allowed & (1ULL << n)))
-			continue;
-		c = f->committed[n];
-		w = f->weight[n];
-		if (!w)
-			continue;
-		t = rule_one_more(c);
-		d = rule_demand(t, lim->task_weight[n]);
-		if (n == local) {
-			rule_take(&here, n, t, w, d);
-			most = lim->max_running[n];
-			if (lim->cap_by_affinity && most > f->usable)
-				most = f->usable;
-			stays = 1;
-		} else if (lim->judge == JUDGE_AFTER && here.node >= 0) {
-			stays &= rule_tolerated(here.tasks, here.weight, t - 1, w, most,
-						lim->max_imbalance);
-		}
-		if (least.node < 0 || rule_less_loaded(t, w, least.tasks, least.weight))
-			rule_take(&least, n, t, w, d);
-		if (idlest.node < 0 ||
-		    rule_spare(w, t - 1) > rule_spare(idlest.weight, idlest.tasks - 1))
-			rule_take(&idlest, n, t, w, d);
-		if (coolest.node < 0 ||
-		    d * rule_cpus(coolest.weight) < coolest.demand * rule_cpus(w))
-			rule_take(&coolest, n, t, w, d);
-	}
-
-	if (least.node < 0)
+	if (!f || !lim)
 		return -1;
-	if (!rule_spare(idlest.weight, idlest.tasks - 1)) {
-		if (here.node >= 0 && !rule_clearly_above(here.demand, here.weight,
-							  coolest.demand, coolest.weight))
-			return here.node | FORK_FULL_LOCAL << 8;
-		return coolest.node | FORK_FULL << 8;
-	}
-	best = lim->judge == JUDGE_AFTER ? least.node : idlest.node;
-	if (lim->judge != JUDGE_AFTER && here.node >= 0) {
-		u32 imbalance = rule_spare(idlest.weight, idlest.tasks - 1) -
-				rule_spare(here.weight, here.tasks - 1);
+	idlest = rule_idlest_node(f);
+	if (idlest < 0 || idlest >= MAX_NODES)
+		return -1;
+	local = rule_node_at(f, 0);
+	if (!rule_spare(f->weight[idlest], f->committed[idlest]))
+		return rule_fork_full(f, lim, local);
 
-		stays = (lim->max_imbalance == ~0U || imbalance <= lim->max_imbalance) &&
-			here.tasks <= most;
-	}
-	if (stays && here.node != best)
-		return here.node | FORK_TOLERATED << 8;
-	return best | FORK_LEAST << 8;
+	best = lim->judge == JUDGE_AFTER ? rule_least_node(f) : idlest;
+	if (local < 0 || local >= MAX_NODES || local == best)
+		return best | FORK_LEAST << 8;
+	stays = lim->judge == JUDGE_AFTER ? rule_stays(f, lim) :
+					    rule_stays_before(f, lim, local, idlest);
+	return stays ? local | FORK_TOLERATED << 8 : best | FORK_LEAST << 8;
+}
+
+/* Is the @i-th LLC a better place than the @best-th? @i is not before @best, but for ->first. */
+static inline int rule_roomier(const struct rule_llcs *l, u32 i, u32 best)
+{
+	u32 spare = rule_spare(l->weight[i], l->committed[i]);
+	u32 best_spare = rule_spare(l->weight[best], l->committed[best]);
+
+	if (spare != best_spare)
+		return spare > best_spare;
+	if (spare)
+		return i == l->first;
+	if (rule_less_loaded(l->committed[i], l->weight[i], l->committed[best], l->weight[best]))
+		return 1;
+	return i == l->first && !rule_less_loaded(l->committed[best], l->weight[best],
+						  l->committed[i], l->weight[i]);
 }
 
 /*
- * The LLC inside the chosen node, relative to the node's first: most spare; when none has any, the
- * smallest (c + 1) / w. A tie goes to @first (the parent's LLC), then to the lowest index.
+ * The LLC inside the chosen node: most spare; when none has any, the smallest (c + 1) / w. A tie goes
+ * to ->first (the parent's LLC), then to the lowest index. -1 when no allowed one has a CPU.
  */
-static inline int rule_fork_llc(const u32 *committed, const u32 *weight, u64 allowed, u32 nr,
-				u32 first)
+RULE_CHOICE s32 rule_fork_llc(const struct rule_llcs *l)
 {
-	u32 best_c = 0, best_w = 0;
-	int best = -1;
+	s32 best = -1;
 	u32 i;
 
-	rule_for(i, nr) {
-		u32 c, w, spare, best_spare;
-		int better;
-
+	if (!l)
+		return -1;
+	rule_for(i, l->nr) {
 		if (i >= MAX_LLCS_PER_NODE)
 			break;
-		if (!(allowed & (1ULL << i)))
+		if (!(l->allowed >> i & 1) || !l->weight[i])
 			continue;
-		c = rule_one_more(committed[i]);
-		w = weight[i];
-		if (!w)
-			continue;
-		spare = rule_spare(w, c - 1);
-		best_spare = best < 0 ? 0 : rule_spare(best_w, best_c - 1);
-		if (best < 0 || spare != best_spare)
-			better = best < 0 || spare > best_spare;
-		else if (spare)
-			better = i == first;
-		else if (rule_less_loaded(c, w, best_c, best_w))
-			better = 1;
-		else
-			better = i == first && !rule_less_loaded(best_c, best_w, c, w);
-		if (better) {
+		if (best < 0 || best >= MAX_LLCS_PER_NODE || rule_roomier(l, i, best))
 			best = i;
-			best_c = c;
-			best_w = w;
-		}
 	}
 	return best;
 }

@@ -7,6 +7,16 @@ s32 ballast_rule_fork_node(const struct rule_fork *f, const struct fork_limits *
 	return rule_fork_node(f, lim);
 }
 
+s32 ballast_rule_fork_llc(const struct rule_llcs *l)
+{
+	return rule_fork_llc(l);
+}
+
+u32 ballast_rule_spare(u32 weight, u32 committed)
+{
+	return rule_spare(weight, committed);
+}
+
 u64 ballast_rule_excess(u32 c_a, u32 w_a, u32 c_b, u32 w_b)
 {
 	return rule_excess(c_a, w_a, c_b, w_b);
@@ -15,14 +25,4 @@ u64 ballast_rule_excess(u32 c_a, u32 w_a, u32 c_b, u32 w_b)
 int ballast_rule_tolerated(u32 c_a, u32 w_a, u32 c_b, u32 w_b, u32 max_running, u32 max_imbalance)
 {
 	return rule_tolerated(c_a, w_a, c_b, w_b, max_running, max_imbalance);
-}
-
-int ballast_rule_fork_llc(const u32 *committed, const u32 *weight, u64 allowed, u32 nr, u32 first)
-{
-	return rule_fork_llc(committed, weight, allowed, nr, first);
-}
-
-u32 ballast_rule_spare(u32 weight, u32 committed)
-{
-	return rule_spare(weight, committed);
 }

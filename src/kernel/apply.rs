@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Writing wanted homes.
 //!
+//! A wish of the balancer that was not carried out by its next tick is withdrawn ([`Wishes`]): it was
+//! decided on what is no longer so, and a task that sleeps would move on it much later.
+//!
 //! A wish names the sequence count of the slot it was decided for, so that it can never reach
 //! another task that got the slot in the meantime: BPF ignores it then.
 
@@ -10,6 +13,7 @@ use super::intf::task_slot;
 use super::load::Scheduler;
 use super::mapped::MappedArray;
 use crate::machine::{LlcIdx, Machine, NodeIdx};
+use crate::policy::balance::Move;
 use crate::policy::placement;
 
 /// Why a wish could not be written.
@@ -42,13 +46,43 @@ fn want_llc(
         if slot.nodes & (1 << node) == 0 {
             return Err(WishError::NotAllowed { pid, node });
         }
-        if let Some(at) = slots.at(i) {
-            // SAFETY: inside the mapping; `wanted` is ours to write, whole and aligned.
-            unsafe { (&raw mut (*at.as_ptr()).wanted).write_volatile(wish(slot.seq, llc)) };
-        }
+        write_wanted(slots, i, wish(slot.seq, llc));
         return Ok(());
     }
     Err(WishError::NoSuchTask(pid))
+}
+
+/// The wishes of the last tick.
+#[derive(Default)]
+pub struct Wishes(Vec<(u32, u64)>);
+
+impl Wishes {
+    /// With room for `moves`, so that writing them takes no memory.
+    pub fn with_capacity(moves: usize) -> Self {
+        Self(Vec::with_capacity(moves))
+    }
+
+    /// Withdraw what is left of the last tick's wishes and write this one's.
+    pub fn replace(&mut self, sched: &Scheduler<'_>, moves: &[Move]) {
+        for (slot, old) in self.0.drain(..) {
+            let still = sched.slots.get(slot as usize).map(|slot| slot.wanted);
+            if still == Some(old) {
+                write_wanted(&sched.slots, slot as usize, 0);
+            }
+        }
+        for decided in moves {
+            let wish = wish(decided.seq, LlcIdx(decided.llc));
+            write_wanted(&sched.slots, decided.slot as usize, wish);
+            self.0.push((decided.slot, wish));
+        }
+    }
+}
+
+fn write_wanted(slots: &MappedArray<task_slot>, i: usize, wish: u64) {
+    if let Some(at) = slots.at(i) {
+        // SAFETY: inside the mapping; `wanted` is ours to write, whole and aligned.
+        unsafe { (&raw mut (*at.as_ptr()).wanted).write_volatile(wish) };
+    }
 }
 
 impl Scheduler<'_> {

@@ -16,10 +16,12 @@ use scx_utils::{
 
 use super::check;
 use super::intf;
+use super::limits::BpfLimits;
 use super::mapped::MappedArray;
 use super::skel::{BallastSkel, BallastSkelBuilder, OpenBallastSkel};
 use crate::cli::RunArgs;
 use crate::machine::Machine;
+use crate::policy::placement::ForkLimits;
 
 /// The attached scheduler. Dropping it gives the machine back to the kernel's own scheduler.
 pub struct Scheduler<'obj> {
@@ -28,9 +30,13 @@ pub struct Scheduler<'obj> {
     pub(super) slots: MappedArray<intf::task_slot>,
     pub(super) llcs: MappedArray<intf::llc_counters>,
     pub(super) cpus: MappedArray<intf::cpu_ctx>,
+    limits: BpfLimits,
     /// Newborn epochs, in ns; 0: newborns are not counted.
     pub(super) newborn_epoch_ns: u64,
 }
+
+/// Bytes for fork placements that are not written yet: about 5000 of them, emptied every tick.
+const TRACE_BUFFER: u32 = 4 << 20;
 
 /// The kernel's own memory for the skeleton; outlives one load, is reused by the next.
 pub type ObjectSpace = MaybeUninit<OpenObject>;
@@ -64,6 +70,7 @@ fn set_constants(skel: &mut OpenBallastSkel<'_>, args: &RunArgs, machine: &Machi
     ro.smt_on = machine.smt();
     ro.per_node_idle = per_node;
     ro.nr_slots = args.max_tasks;
+    ro.tracing = args.trace.is_some();
     ro.slice_ns = args.slice_us * 1000;
     ro.slice_min_ns = args.slice_min_us.min(args.slice_us) * 1000;
     ro.pull_delay_ns = args.pull_delay_us * 1000;
@@ -107,6 +114,9 @@ fn set_sizes(skel: &mut OpenBallastSkel<'_>, args: &RunArgs, machine: &Machine) 
     maps.llc_states.set_max_entries(llcs)?;
     maps.cpu_ctxs.set_max_entries(cpu_ids)?;
     maps.cpu_scratches.set_max_entries(cpu_ids)?;
+    if args.trace.is_some() {
+        maps.fork_events.set_max_entries(TRACE_BUFFER)?;
+    }
     Ok(())
 }
 
@@ -141,6 +151,7 @@ impl<'obj> Scheduler<'obj> {
     pub fn load(
         args: &RunArgs,
         machine: &Machine,
+        limits: &ForkLimits,
         seq: u64,
         space: &'obj mut ObjectSpace,
     ) -> Result<Self> {
@@ -165,6 +176,8 @@ impl<'obj> Scheduler<'obj> {
         let cpus = MappedArray::new(&skel.maps.cpu_ctxs.as_fd(), machine.nr_cpu_ids())
             .context("mapping the CPU table")?;
         set_cpus(&cpus, machine);
+        let map = MappedArray::new(&skel.maps.limits.as_fd(), 1).context("mapping the limits")?;
+        let limits = BpfLimits::new(map, limits);
         let link =
             scx_ops_attach!(skel, ballast).map_err(|err| match check::running_scheduler() {
                 // Another one was quicker than our check.
@@ -177,8 +190,14 @@ impl<'obj> Scheduler<'obj> {
             slots,
             llcs,
             cpus,
+            limits,
             newborn_epoch_ns: newborn_epoch_ns(args),
         })
+    }
+
+    /// Tell BPF the average weight of the tasks that run on each node.
+    pub fn set_task_weights(&self, weights: impl Iterator<Item = u32>) {
+        self.limits.set_task_weights(weights);
     }
 
     /// Has the kernel ended the scheduler?

@@ -21,6 +21,8 @@ unsafe impl Shared for super::intf::task_slot {}
 unsafe impl Shared for super::intf::llc_counters {}
 // SAFETY: as above.
 unsafe impl Shared for super::intf::cpu_ctx {}
+// SAFETY: as above.
+unsafe impl Shared for super::intf::fork_limits {}
 
 /// A mapped array of `len` elements.
 pub struct MappedArray<T: Shared> {

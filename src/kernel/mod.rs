@@ -11,18 +11,21 @@
 
 pub mod apply;
 pub mod check;
+pub mod forks;
 mod intf;
+mod limits;
 pub mod load;
 mod mapped;
 pub mod observe;
+pub mod tick;
 
 /// Names of the event counters, as src/bpf/intf.h has them.
 pub mod stat {
     pub use super::intf::{
-        STAT_FORK_LOCAL, STAT_FORK_REMOTE, STAT_IDLE_LLC, STAT_IDLE_NODE, STAT_IDLE_PREV,
+        STAT_FORK_FULL, STAT_FORK_LOCAL, STAT_FORK_REMOTE, STAT_FORK_TOLERATED, STAT_IDLE_LLC, STAT_IDLE_NODE, STAT_IDLE_PREV,
         STAT_IDLE_REMOTE, STAT_KEEP, STAT_KICK, STAT_KTHREAD, STAT_LLC_MIGRATION, STAT_MOVE,
         STAT_NODE_MIGRATION, STAT_PULL_LLC, STAT_PULL_NODE, STAT_PULL_REMOTE, STAT_QUEUE_CPU,
-        STAT_QUEUE_LLC, STAT_SYNC, STAT_UNSEEN, STAT_WAIT_NS, STAT_WAITS, STAT_WASTED_NS,
+        STAT_QUEUE_LLC, STAT_SYNC, STAT_TRACE_LOST, STAT_UNSEEN, STAT_WAIT_NS, STAT_WAITS, STAT_WASTED_NS,
     };
 }
 

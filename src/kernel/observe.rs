@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::intf;
 use super::load::Scheduler;
-use crate::machine::{LlcIdx, Machine};
+use crate::machine::Machine;
 
 /// One node at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct Observation {
 }
 
 /// Newborns asleep in one LLC: buckets whose epoch is recent; an older one has aged out.
-fn newborns(counters: &intf::llc_counters, epoch: u32) -> u32 {
+pub(super) fn newborns(counters: &intf::llc_counters, epoch: u32) -> u32 {
     counters
         .newborn
         .iter()
@@ -65,18 +65,11 @@ fn newborns(counters: &intf::llc_counters, epoch: u32) -> u32 {
 }
 
 /// BPF's epoch_at(): never 0 when newborns are counted.
-fn epoch_at(now: u64, epoch_ns: u64) -> Option<u32> {
+pub(super) fn epoch_at(now: u64, epoch_ns: u64) -> Option<u32> {
     now.checked_div(epoch_ns).map(|e| e as u32 + 1)
 }
 
 impl Scheduler<'_> {
-    /// Tasks that run or wait in `llc` now.
-    pub(super) fn running(&self, llc: LlcIdx) -> u32 {
-        self.llcs
-            .get(llc.as_usize())
-            .map_or(0, |counters| counters.running.max(0) as u32)
-    }
-
     /// Observe now.
     pub fn observe(&self, machine: &Machine) -> Result<Observation> {
         let now = self.observe_queues()?;

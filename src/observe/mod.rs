@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Statistics for people and tools: the scx_stats server, the monitor, and what they show.
+//! What people and tools see of a running scheduler: statistics, through the scx_stats server, and traces.
 //!
 //! The server's threads never touch the scheduler: they send a [`Request`] to the main loop and
 //! pass its [`Answer`] on.
 
 mod report;
 mod stats;
+mod tally;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,6 +27,8 @@ use crate::machine::Machine;
 
 pub use report::Reporter;
 pub use stats::{NodeStats, Stats};
+pub use tally::Tally;
+pub use trace::Trace;
 
 /// Where the server of every sched_ext scheduler listens.
 const SOCKET: &str = "/var/run/scx/root/stats";

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::stats::{NodeStats, Stats};
+use super::tally::Tally;
 use crate::kernel::load::Scheduler;
 use crate::kernel::stat;
 use crate::machine::Machine;
@@ -46,7 +47,12 @@ impl Reporter {
     }
 
     /// Totals since load, and the state of each node now.
-    pub fn report(&mut self, sched: &Scheduler<'_>, machine: &Machine) -> Result<Stats> {
+    pub fn report(
+        &mut self,
+        sched: &Scheduler<'_>,
+        machine: &Machine,
+        tally: &Tally,
+    ) -> Result<Stats> {
         let seen = sched.observe(machine)?;
         let event = |s| seen.events.get(s);
         let nodes = seen
@@ -73,6 +79,8 @@ impl Reporter {
             tasks_unseen: event(stat::STAT_UNSEEN),
             fork_local: event(stat::STAT_FORK_LOCAL),
             fork_remote: event(stat::STAT_FORK_REMOTE),
+            fork_tolerated: event(stat::STAT_FORK_TOLERATED),
+            fork_full: event(stat::STAT_FORK_FULL),
             idle_prev: event(stat::STAT_IDLE_PREV),
             idle_llc: event(stat::STAT_IDLE_LLC),
             idle_node: event(stat::STAT_IDLE_NODE),
@@ -92,6 +100,16 @@ impl Reporter {
             wasted_us: event(stat::STAT_WASTED_NS) / 1000,
             waits: event(stat::STAT_WAITS),
             wait_us: event(stat::STAT_WAIT_NS) / 1000,
+            moves_excess: tally.moves_excess,
+            moves_utilisation: tally.moves_utilisation,
+            alone_tolerated: tally.alone_tolerated,
+            alone_over: tally.alone_over,
+            alone_held: tally.alone_held,
+            alone_no_task: tally.alone_no_task,
+            alone_budget: tally.alone_budget,
+            ticks: tally.ticks,
+            tick_us: tally.tick_time.as_micros() as u64,
+            trace_lost: event(stat::STAT_TRACE_LOST),
             daemon_cpu_us: own_cpu_time().as_micros() as u64,
             daemon_major_faults: own_major_faults(),
             start_up_us: self.start_up.as_micros() as u64,

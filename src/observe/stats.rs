@@ -48,6 +48,10 @@ pub struct Stats {
     pub fork_local: u64,
     #[stat(desc = "forks placed on another node")]
     pub fork_remote: u64,
+    #[stat(desc = "forks placed on the parent's node although another had less (R1, R2)")]
+    pub fork_tolerated: u64,
+    #[stat(desc = "forks placed while no allowed node had spare")]
+    pub fork_full: u64,
     #[stat(desc = "dispatches to the idle previous CPU")]
     pub idle_prev: u64,
     #[stat(desc = "dispatches to an idle CPU of the same LLC")]
@@ -86,6 +90,26 @@ pub struct Stats {
     pub waits: u64,
     #[stat(desc = "time spent in queues (us)")]
     pub wait_us: u64,
+    #[stat(desc = "moves asked for: the excess of a node was beyond the limit (R1 to R3)")]
+    pub moves_excess: u64,
+    #[stat(desc = "moves asked for: no spare on both nodes, utilisation clearly different")]
+    pub moves_utilisation: u64,
+    #[stat(desc = "ticks times pairs of nodes left alone: tolerated by the limit (R1, R2)")]
+    pub alone_tolerated: u64,
+    #[stat(desc = "... over already, by what is counted now")]
+    pub alone_over: u64,
+    #[stat(desc = "... earlier moves did not last")]
+    pub alone_held: u64,
+    #[stat(desc = "... no task that makes the load may move (R10)")]
+    pub alone_no_task: u64,
+    #[stat(desc = "... the tick's budget of moves was spent")]
+    pub alone_budget: u64,
+    #[stat(desc = "ticks of the balancer")]
+    pub ticks: u64,
+    #[stat(desc = "time spent in ticks (us)")]
+    pub tick_us: u64,
+    #[stat(desc = "fork placements that did not fit into the trace buffer (--trace)")]
+    pub trace_lost: u64,
     #[stat(desc = "CPU time of the daemon (us)")]
     pub daemon_cpu_us: u64,
     #[stat(desc = "page faults of the daemon that needed I/O")]
@@ -107,6 +131,8 @@ impl Stats {
             tasks_unseen,
             fork_local,
             fork_remote,
+            fork_tolerated,
+            fork_full,
             idle_prev,
             idle_llc,
             idle_node,
@@ -126,6 +152,16 @@ impl Stats {
             wasted_us,
             waits,
             wait_us,
+            moves_excess,
+            moves_utilisation,
+            alone_tolerated,
+            alone_over,
+            alone_held,
+            alone_no_task,
+            alone_budget,
+            ticks,
+            tick_us,
+            trace_lost,
             daemon_cpu_us,
             daemon_major_faults,
         );
@@ -152,9 +188,11 @@ impl Stats {
         }
         writeln!(
             out,
-            "forks: local {} remote {}  idle: prev {} llc {} node {} remote {}  sync {}",
+            "forks: local {} (tolerated {}) remote {} full {}  idle: prev {} llc {} node {} remote {}  sync {}",
             self.fork_local,
+            self.fork_tolerated,
             self.fork_remote,
+            self.fork_full,
             self.idle_prev,
             self.idle_llc,
             self.idle_node,
@@ -173,6 +211,19 @@ impl Stats {
             self.pulled_remote,
             self.moved,
             self.kicks
+        )?;
+        writeln!(
+            out,
+            "balance: moves by excess {} by utilisation {}  left alone: tolerated {} over {} held {} no task {} budget {}  {} ticks, {} us",
+            self.moves_excess,
+            self.moves_utilisation,
+            self.alone_tolerated,
+            self.alone_over,
+            self.alone_held,
+            self.alone_no_task,
+            self.alone_budget,
+            self.ticks,
+            self.tick_us
         )?;
         writeln!(
             out,

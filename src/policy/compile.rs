@@ -12,6 +12,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{UNLIMITED, excess};
+use crate::machine::{Levels, Machine};
 use super::placement::ForkLimits;
 use super::rule_set::{Count, ForkRule, Imbalance, PairRule, RuleSet, Side};
 
@@ -79,6 +80,26 @@ pub struct NodeShape {
     pub llcs: u32,
     /// The kernel's imb_numa_nr of the node's CPUs at their first NUMA level.
     pub imb_numa_nr: u32,
+}
+
+impl NodeShape {
+    /// The nodes of a machine that have CPUs, in dense order.
+    pub fn all(machine: &Machine) -> Vec<Self> {
+        let levels = Levels::of(machine);
+        let nodes = machine.cpu_nodes().iter();
+        nodes
+            .map(|node| {
+                let llcs = &machine.llcs()[node.llcs.start.into()..node.llcs.end.into()];
+                // Virtual LLCs of one cache are neighbours and name the same CPUs.
+                let real = llcs.chunk_by(|a, b| a.cache_cpus == b.cache_cpus);
+                Self {
+                    weight: node.weight(),
+                    llcs: real.count() as u32,
+                    imb_numa_nr: levels.node_limit(node.idx),
+                }
+            })
+            .collect()
+    }
 }
 
 /// When two nodes are left alone.

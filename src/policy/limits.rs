@@ -62,24 +62,21 @@ pub const fn tolerated(
 
 /// What the tasks of a node ask for: their number times their average weight, on so many CPUs.
 ///
-/// Counts are taken as at most 2^24, average weights as 1 to 10 000, CPUs as at most 4096, which is
-/// more than there can be, so that products of all of them fit 64 bits here and in BPF.
+/// Exact for any numbers. BPF has 64 bits for the same comparisons, which is enough for fewer than
+/// 2^24 tasks (there can be 2^22), average weights up to 10 000 (sched_ext has no larger ones) and
+/// 4096 CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Utilisation {
-    demand: u64,
-    cpus: u64,
+    demand: u128,
+    cpus: u128,
 }
 
 impl Utilisation {
-    /// `tasks` of the average weight `task_weight` (100 is nice 0) on `cpus`, which is not 0.
+    /// `tasks`, at most 2^32, of the average weight `task_weight` (100 is nice 0) on `cpus`, which is not 0.
     pub const fn of(tasks: u64, task_weight: u32, cpus: u32) -> Self {
-        const fn at_most(x: u64, most: u64) -> u64 {
-            if x > most { most } else { x }
-        }
-        let weight = if task_weight == 0 { 1 } else { task_weight };
         Self {
-            demand: at_most(tasks, 1 << 24) * at_most(weight as u64, 10_000),
-            cpus: at_most(cpus as u64, 4096),
+            demand: tasks as u128 * task_weight as u128,
+            cpus: cpus as u128,
         }
     }
 
@@ -90,7 +87,8 @@ impl Utilisation {
 
     /// More than [`CLEARLY_PERCENT`] above the other.
     pub const fn is_clearly_above(self, other: Self) -> bool {
-        self.demand * other.cpus * 100 > other.demand * self.cpus * (100 + CLEARLY_PERCENT)
+        self.demand * other.cpus * 100
+            > other.demand * self.cpus * (100 + CLEARLY_PERCENT as u128)
     }
 }
 
@@ -157,7 +155,7 @@ mod tests {
         let light = Utilisation::of(3, 100, 8);
         assert!(light.is_below(heavy));
         // The largest numbers.
-        let most = Utilisation::of(u64::MAX, u32::MAX, u32::MAX);
+        let most = Utilisation::of(u64::from(u32::MAX) + 1, u32::MAX, u32::MAX);
         assert!(!most.is_below(most) && !most.is_clearly_above(most));
     }
 }

@@ -16,6 +16,7 @@
 //! | `candidates` | ... and which tasks |
 //! | [`history`] | what earlier moves came to; backing off |
 //! | [`engine`] | limits, balancer and history in one |
+//! | [`record`] | decisions with all that they were decided by; replay |
 //!
 //! The kernel dispatcher evaluates fork placement and the comparisons in BPF, from a header free of
 //! helpers that is compiled for the host as well and compared with these functions on random
@@ -29,4 +30,5 @@ pub mod history;
 pub mod limits;
 pub mod observation;
 pub mod placement;
+pub mod record;
 pub mod rule_set;

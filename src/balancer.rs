@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The tick: observe, decide, write the wishes, keep count.
+//!
+//! The kernel dispatcher on one side, the policy on the other; no rule here. A tick takes no memory
+//! (with `--trace` it does, for what it records) and the machine of one node has none.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+
+use crate::cli::{RunArgs, VERSION};
+use crate::kernel::apply::Wishes;
+use crate::kernel::load::Scheduler;
+use crate::kernel::tick::TickObserver;
+use crate::machine::Machine;
+use crate::observe::{Tally, Trace};
+use crate::policy::compile::{Limits, NodeShape};
+use crate::policy::engine::Engine;
+use crate::policy::observation::{Observation, Shape};
+use crate::policy::record::{FORMAT, Header};
+
+/// The limits that the flags compile to on `machine`.
+pub fn limits(args: &RunArgs, machine: &Machine) -> Limits {
+    let shapes = NodeShape::all(machine);
+    Limits::compile(args.rules.rules, args.rules.thresholds(), &shapes)
+}
+
+/// What the first line of a trace says.
+pub fn trace_header(machine: &Machine, limits: &Limits) -> Header {
+    Header {
+        format: FORMAT,
+        version: VERSION.into(),
+        node_ids: machine.cpu_nodes().iter().map(|node| node.id).collect(),
+        shape: Shape::of(machine),
+        limits: limits.clone(),
+    }
+}
+
+/// See the module.
+pub struct Balancer {
+    interval: Option<Duration>,
+    engine: Engine,
+    observer: TickObserver,
+    observation: Observation,
+    wishes: Wishes,
+    pub tally: Tally,
+}
+
+impl Balancer {
+    pub fn new(args: &RunArgs, machine: &Machine, limits: Limits) -> Self {
+        let shape = Shape::of(machine);
+        let slots = args.max_tasks as usize;
+        let on = args.balance_interval_ms > 0 && shape.nodes() > 1;
+        let tasks = if on { slots } else { 0 };
+        Self {
+            interval: on.then(|| Duration::from_millis(args.balance_interval_ms)),
+            observer: TickObserver::new(&shape, tasks),
+            observation: Observation::for_shape(&shape, tasks),
+            engine: Engine::new(limits, shape, tasks),
+            wishes: Wishes::with_capacity(tasks.min(4096)),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Time between two ticks; `None`: there is nothing to balance.
+    pub fn interval(&self) -> Option<Duration> {
+        self.interval
+    }
+
+    /// One tick.
+    pub fn tick(
+        &mut self,
+        sched: &Scheduler<'_>,
+        machine: &Machine,
+        trace: Option<&mut Trace>,
+    ) -> Result<()> {
+        let began = Instant::now();
+        let complete = self
+            .observer
+            .observe(sched, machine, &mut self.observation)
+            .map_err(|err| anyhow!("observing: {err:#}"))?;
+        sched.set_task_weights(self.observation.nodes.iter().map(|node| node.task_weight));
+        if !complete {
+            return Ok(());
+        }
+        let decisions = self.engine.tick(&mut self.observation);
+        self.wishes.replace(sched, &decisions.moves);
+        if let Some(trace) = trace {
+            trace.tick(&self.observation, decisions);
+        }
+        self.tally.count(decisions, began.elapsed());
+        Ok(())
+    }
+}

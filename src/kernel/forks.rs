@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Fork placements as BPF traced them.
+//!
+//! BPF puts each into a ring buffer, without waking anybody; the daemon empties it every tick. Only
+//! with `--trace`, otherwise BPF writes none.
+
+use anyhow::{Context, Result};
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
+
+use super::intf;
+use super::load::Scheduler;
+use crate::policy::observation::Shape;
+use crate::policy::placement::ForkWhy;
+use crate::policy::record::ForkRecord;
+
+/// The event in `bytes`, unless they are too few.
+fn event(bytes: &[u8]) -> Option<intf::fork_event> {
+    if bytes.len() < size_of::<intf::fork_event>() {
+        return None;
+    }
+    // SAFETY: long enough; any bit pattern is a value of this struct of integers.
+    Some(unsafe { bytes.as_ptr().cast::<intf::fork_event>().read_unaligned() })
+}
+
+fn why(why: u32) -> ForkWhy {
+    match why {
+        intf::FORK_TOLERATED => ForkWhy::Tolerated,
+        intf::FORK_FULL_LOCAL => ForkWhy::FullLocal,
+        intf::FORK_FULL => ForkWhy::Full,
+        _ => ForkWhy::Least,
+    }
+}
+
+/// The record of an event; `None` if it names no node of the machine.
+fn record(event: &intf::fork_event, shape: &Shape) -> Option<ForkRecord> {
+    let nodes = shape.nodes();
+    let node = event.node as usize;
+    if node >= nodes {
+        return None;
+    }
+    let llcs = shape.llcs_of(node).len();
+    Some(ForkRecord {
+        at: event.at,
+        pid: event.pid,
+        local: event.local,
+        allowed: event.allowed,
+        usable: event.usable,
+        committed: event.committed[..nodes].to_vec(),
+        task_weight: event.task_weight[..nodes].to_vec(),
+        first: event.first,
+        allowed_llcs: event.allowed_llcs,
+        llc_committed: event.llc_committed[..llcs].to_vec(),
+        node: event.node,
+        why: why(event.why),
+        llc: event.llc,
+    })
+}
+
+impl Scheduler<'_> {
+    /// The buffer of fork placements; each call of [`RingBuffer::consume`] passes what has come to
+    /// `take`.
+    pub fn forks<'a>(
+        &'a self,
+        shape: &'a Shape,
+        mut take: impl FnMut(ForkRecord) + 'a,
+    ) -> Result<RingBuffer<'a>> {
+        let mut builder = RingBufferBuilder::new();
+        let pass_on = move |bytes: &[u8]| {
+            if let Some(record) = event(bytes).and_then(|event| record(&event, shape)) {
+                take(record);
+            }
+            0
+        };
+        builder
+            .add(&self.skel.maps.fork_events, pass_on)
+            .context("opening the trace buffer")?;
+        builder.build().context("mapping the trace buffer")
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the balancer sees: the counters and slots of BPF as an [`Observation`] of the policy.
+//!
+//! A tick reads every slot that was ever used once, and makes no system call but the one that asks
+//! for BPF's clock. It takes no memory: all vectors have their final size from the start.
+
+use anyhow::Result;
+
+use super::intf;
+use super::load::Scheduler;
+use super::observe::{epoch_at, newborns};
+use crate::machine::{LlcIdx, Machine};
+use crate::policy::limits::NICE_0_WEIGHT;
+use crate::policy::observation::{NodeObs, Observation, Shape, TaskObs};
+
+/// CPU time of a slot's owner at the last tick.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    seq: u32,
+    runtime_ns: u64,
+}
+
+/// Remembers the last tick, to tell what happened since.
+pub struct TickObserver {
+    llc_node: Vec<u8>,
+    seen: Vec<Seen>,
+    /// Integral of `running` of each node.
+    running_ns: Vec<u64>,
+    at: u64,
+    /// By node: number and weights of the tasks that run or wait now.
+    weights: Vec<(u32, u64)>,
+}
+
+impl TickObserver {
+    /// For `slots` slots; sees nothing until the second tick.
+    pub fn new(shape: &Shape, slots: usize) -> Self {
+        Self {
+            llc_node: shape.llc_node.clone(),
+            seen: vec![Seen::default(); slots],
+            running_ns: vec![0; shape.nodes()],
+            at: 0,
+            weights: vec![(0, 0); shape.nodes()],
+        }
+    }
+
+    /// Bring `obs` up to date. `false`: this was the first tick, and there is no interval yet.
+    pub fn observe(
+        &mut self,
+        sched: &Scheduler<'_>,
+        machine: &Machine,
+        obs: &mut Observation,
+    ) -> Result<bool> {
+        let now = sched.observe_queues()?;
+        let elapsed = now.saturating_sub(self.at);
+        let first = self.at == 0;
+        self.at = now;
+        obs.at = now;
+        self.read_counters(sched, machine, elapsed, obs);
+        self.read_slots(sched, elapsed, obs);
+        Ok(!first && elapsed > 0)
+    }
+
+    fn read_counters(
+        &mut self,
+        sched: &Scheduler<'_>,
+        machine: &Machine,
+        elapsed: u64,
+        obs: &mut Observation,
+    ) {
+        let epoch = epoch_at(obs.at, sched.newborn_epoch_ns);
+        let mut totals = [0u64; intf::MAX_NODES as usize];
+        obs.nodes.fill(NodeObs::default());
+        for llc in machine.llcs() {
+            let Some(counters) = sched.llcs.get(llc.idx.as_usize()) else {
+                continue;
+            };
+            let node = &mut obs.nodes[llc.node.as_usize()];
+            let running = counters.running.max(0) as u32;
+            let newborn = epoch.map_or(0, |epoch| newborns(&counters, epoch));
+            node.running += running;
+            node.newborn += newborn;
+            obs.llcs[llc.idx.as_usize()] = running + newborn;
+            totals[llc.node.as_usize()] = totals[llc.node.as_usize()].wrapping_add(
+                (counters.running as u64)
+                    .wrapping_mul(obs.at)
+                    .wrapping_sub(counters.stamp),
+            );
+        }
+        for ((node, before), total) in obs.nodes.iter_mut().zip(&mut self.running_ns).zip(totals) {
+            let task_ns = total.wrapping_sub(std::mem::replace(before, total));
+            // Counter and stamp are not read at the same moment, so the difference may be off by a
+            // little, even below 0.
+            let task_ns = (task_ns as i64).max(0) as u64;
+            let milli = (u128::from(task_ns) * 1000).checked_div(elapsed.into());
+            node.running_milli = milli.map_or(0, |milli| milli.min(u32::MAX.into()) as u32);
+        }
+    }
+
+    fn read_slots(&mut self, sched: &Scheduler<'_>, elapsed: u64, obs: &mut Observation) {
+        obs.tasks.clear();
+        self.weights.fill((0, 0));
+        let used = (sched.slot_counts().0 as usize).min(self.seen.len());
+        for i in 0..used {
+            let Some(slot) = sched.slots.get(i) else { break };
+            if slot.seq % 2 == 1 || slot.seq == 0 {
+                continue;
+            }
+            let before = self.seen[i];
+            self.seen[i] = Seen {
+                seq: slot.seq,
+                runtime_ns: slot.runtime_ns,
+            };
+            self.weigh(&slot);
+            let since = if before.seq == slot.seq { before.runtime_ns } else { 0 };
+            let ran = slot.runtime_ns.saturating_sub(since);
+            let busy = ran.saturating_mul(1000).checked_div(elapsed).unwrap_or(0).min(1000);
+            // An owner that came during the first interval has run for longer than that.
+            if busy > 0 && slot.llc < self.llc_node.len() as u32 {
+                obs.tasks.push(task_obs(i, &slot, busy as u16, obs.at));
+            }
+        }
+        for (node, &(tasks, weights)) in obs.nodes.iter_mut().zip(&self.weights) {
+            let average = weights.checked_div(tasks.into());
+            node.task_weight = average.map_or(NICE_0_WEIGHT, |average| average as u32);
+        }
+    }
+
+    /// A task that runs or waits counts for the average weight of its node.
+    fn weigh(&mut self, slot: &intf::task_slot) {
+        if slot.where_ & 0xff != u64::from(intf::WHERE_RUNNING) {
+            return;
+        }
+        let llc = (slot.where_ >> 8 & 0xff_ffff) as usize;
+        let node = self.llc_node.get(llc).map(|&node| usize::from(node));
+        if let Some((tasks, weights)) = node.and_then(|node| self.weights.get_mut(node)) {
+            *tasks += 1;
+            *weights += u64::from(slot.weight);
+        }
+    }
+}
+
+fn task_obs(i: usize, slot: &intf::task_slot, busy: u16, now: u64) -> TaskObs {
+    let moved_ms = match slot.moved_at {
+        0 => u32::MAX,
+        at => (now.saturating_sub(at) / 1_000_000).min(u32::MAX.into()) as u32,
+    };
+    TaskObs {
+        slot: i as u32,
+        seq: slot.seq,
+        pid: slot.pid,
+        tgid: slot.tgid,
+        llc: slot.llc as u16,
+        busy,
+        weight: slot.weight,
+        nodes: slot.nodes,
+        moved_ms,
+    }
+}
+
+impl Scheduler<'_> {
+    /// Tasks that run or wait in `llc` now.
+    pub(super) fn running(&self, llc: LlcIdx) -> u32 {
+        self.llcs
+            .get(llc.as_usize())
+            .map_or(0, |counters| counters.running.max(0) as u32)
+    }
+}

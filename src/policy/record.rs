@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A decision with all that it was decided by, and deciding it again.
+//!
+//! These are the lines of a trace (`--trace FILE`, one JSON object each). A trace begins with a
+//! [`Header`]; what follows is checked against the last header before it. [`Replay`] gives every
+//! recorded observation to the policy and compares the answers: a difference means that BPF and
+//! Rust do not follow the same rules, or that the version is another one.
+
+use serde::{Deserialize, Serialize};
+
+use super::balance::{Balancer, Decisions};
+use super::compile::Limits;
+use super::observation::{Observation, Shape};
+use super::placement::{ForkChoice, ForkState, ForkWhy, fork_llc, fork_node};
+
+/// Version of the format; counts up when a field changes its meaning or goes.
+pub const FORMAT: u32 = 1;
+
+/// What holds for the lines that follow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    pub format: u32,
+    /// Version of the program that wrote it.
+    pub version: String,
+    /// Kernel ids of the nodes with CPUs, by dense index.
+    pub node_ids: Vec<u32>,
+    pub shape: Shape,
+    pub limits: Limits,
+}
+
+/// The placement of a new task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkRecord {
+    /// The dispatcher's clock, in ns.
+    pub at: u64,
+    pub pid: i32,
+    /// Node of the parent.
+    pub local: u32,
+    /// As in [`ForkState`].
+    pub allowed: u64,
+    pub usable: u32,
+    pub committed: Vec<u32>,
+    pub task_weight: Vec<u32>,
+    /// As the arguments of [`fork_llc`]: the chosen node's LLCs.
+    pub first: u32,
+    pub allowed_llcs: u64,
+    pub llc_committed: Vec<u32>,
+    /// The choice. The LLC is a dense index of the machine.
+    pub node: u32,
+    pub why: ForkWhy,
+    pub llc: u32,
+}
+
+/// A tick in which there was something to decide.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TickRecord {
+    pub observation: Observation,
+    pub decisions: Decisions,
+}
+
+/// A line of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Record {
+    Header(Header),
+    Fork(ForkRecord),
+    Tick(TickRecord),
+    /// So many fork placements are missing here: the buffer was full.
+    Lost {
+        forks: u64,
+    },
+}
+
+/// Checks records, one after the other.
+#[derive(Debug, Default)]
+pub struct Replay {
+    header: Option<(Header, Balancer)>,
+    pub forks: u64,
+    pub ticks: u64,
+    pub moves: u64,
+    pub lost: u64,
+    pub mismatches: u64,
+}
+
+impl Replay {
+    /// Decide the record again.
+    ///
+    /// # Errors
+    /// One sentence: the policy decides otherwise (which is counted), or the record makes no sense.
+    pub fn check(&mut self, record: Record) -> Result<(), String> {
+        match record {
+            Record::Header(header) => return self.begin(header),
+            Record::Lost { forks } => {
+                self.lost += forks;
+                return Ok(());
+            }
+            Record::Fork(_) => self.forks += 1,
+            Record::Tick(ref tick) => {
+                self.ticks += 1;
+                self.moves += tick.decisions.moves.len() as u64;
+            }
+        }
+        let Some((header, balancer)) = &mut self.header else {
+            return Err("there is no header before this line".into());
+        };
+        let checked = match &record {
+            Record::Fork(fork) => check_fork(header, fork),
+            Record::Tick(tick) => check_tick(header, balancer, tick),
+            Record::Header(_) | Record::Lost { .. } => Ok(()),
+        };
+        self.mismatches += u64::from(checked.is_err());
+        checked
+    }
+
+    fn begin(&mut self, header: Header) -> Result<(), String> {
+        if header.format != FORMAT {
+            return Err(format!(
+                "the trace has format {}, this version reads format {FORMAT}",
+                header.format
+            ));
+        }
+        header.shape.check()?;
+        let balancer = Balancer::new(header.shape.clone(), 0);
+        self.header = Some((header, balancer));
+        Ok(())
+    }
+}
+
+fn check_fork(header: &Header, fork: &ForkRecord) -> Result<(), String> {
+    let shape = &header.shape;
+    let order = shape
+        .order
+        .get(fork.local as usize)
+        .ok_or_else(|| format!("there is no node {}", fork.local))?;
+    let state = ForkState {
+        committed: &fork.committed,
+        weight: &shape.weight,
+        task_weight: &fork.task_weight,
+        allowed: fork.allowed,
+        order,
+        usable: fork.usable,
+    };
+    let choice = fork_node(&state, &header.limits.fork);
+    let recorded = ForkChoice {
+        node: fork.node,
+        why: fork.why,
+    };
+    if choice != Some(recorded) {
+        return Err(format!(
+            "fork of {}: recorded {recorded:?}, the policy says {choice:?}",
+            fork.pid
+        ));
+    }
+    let llcs = shape.llcs_of(fork.node as usize);
+    let weight = &shape.llc_weight[llcs.clone()];
+    let first = fork.first as usize;
+    let llc = fork_llc(&fork.llc_committed, weight, fork.allowed_llcs, first);
+    let llc = llc.map(|llc| llcs.start as u32 + llc);
+    if llc != Some(fork.llc) {
+        return Err(format!(
+            "fork of {}: recorded LLC {}, the policy says {llc:?}",
+            fork.pid, fork.llc
+        ));
+    }
+    Ok(())
+}
+
+fn check_tick(header: &Header, balancer: &mut Balancer, tick: &TickRecord) -> Result<(), String> {
+    let seen = &tick.observation;
+    if seen.nodes.len() != header.shape.nodes() || seen.llcs.len() != header.shape.llc_weight.len() {
+        return Err(format!("tick at {}: not of this machine", seen.at));
+    }
+    let mut decisions = Decisions::default();
+    balancer.decide(seen, &header.limits.run_time, &mut decisions);
+    if decisions != tick.decisions {
+        return Err(format!(
+            "tick at {}: recorded {:?}, the policy says {decisions:?}",
+            seen.at, tick.decisions
+        ));
+    }
+    Ok(())
+}

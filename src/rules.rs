@@ -113,10 +113,7 @@ fn fork(limits: &Limits, node: usize) -> String {
     let fork = &limits.fork;
     let most = fork.max_running[node];
     match fork.judge {
-        Judge::After => format!(
-            "excess after <= {} and tasks <= {most}",
-            fork.max_imbalance
-        ),
+        Judge::After => format!("excess after <= {} and tasks <= {most}", fork.max_imbalance),
         Judge::Before if most == 0 => "no other node has more spare".into(),
         Judge::Before if fork.max_imbalance == UNLIMITED => format!("tasks + 1 <= {most}"),
         Judge::Before => format!(
@@ -133,7 +130,11 @@ fn pair(limits: &PairLimits, node: usize) -> String {
         Side::Lighter => "lighter",
     };
     let one_more = if limits.one_more { " + 1" } else { "" };
-    let excess = if limits.halved { "excess / 2" } else { "excess" };
+    let excess = if limits.halved {
+        "excess / 2"
+    } else {
+        "excess"
+    };
     match limits.max_imbalance {
         _ if most == 0 => "excess <= 1".into(),
         UNLIMITED => format!("{side}{one_more} <= {most}"),

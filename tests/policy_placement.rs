@@ -58,13 +58,21 @@ fn node_by_the_text(state: &ForkState<'_>, limits: &ForkLimits) -> Option<ForkCh
     let least = first_least(state.order, loads)?;
     let local = *state.order.first()?;
     let here = loads(local.into());
-    let open = || state.order.iter().map(|&n| usize::from(n)).filter(|&n| loads(n).is_some());
+    let open = || {
+        state
+            .order
+            .iter()
+            .map(|&n| usize::from(n))
+            .filter(|&n| loads(n).is_some())
+    };
     if open().all(|n| spare(state.weight[n], state.committed[n]) == 0) {
         let demand = |n: usize| loads(n).map(|(c, w)| (c * u64::from(state.task_weight[n]), w));
         let coolest = first_least(state.order, demand)?;
         let (d, w) = demand(coolest.into())?;
         // Not more than 12 % above the coolest.
-        if demand(local.into()).is_some_and(|here| compare((here.0 * 100, here.1), (d * 112, w)).is_le()) {
+        if demand(local.into())
+            .is_some_and(|here| compare((here.0 * 100, here.1), (d * 112, w)).is_le())
+        {
             return choice(local, ForkWhy::FullLocal);
         }
         return choice(coolest, ForkWhy::Full);
@@ -106,7 +114,8 @@ fn places() -> impl Strategy<Value = (Vec<u32>, Vec<u32>)> {
     let count = prop_oneof![6 => 0u32..12, 2 => 0u32..600, 1 => 0u32..(1 << 24)];
     let weight = prop_oneof![1 => Just(0u32), 6 => 1u32..10, 2 => 1u32..600, 1 => 1u32..=4096];
     let few = prop_oneof![4 => 1usize..6, 1 => 1usize..=64];
-    let unequal = few.prop_flat_map(move |n| prop::collection::vec((count.clone(), weight.clone()), n));
+    let unequal =
+        few.prop_flat_map(move |n| prop::collection::vec((count.clone(), weight.clone()), n));
     let equal = (prop::collection::vec(0u32..20, 1..=64), 1u32..64)
         .prop_map(|(counts, w)| counts.into_iter().map(|c| (c, w)).collect::<Vec<_>>());
     prop_oneof![unequal, equal].prop_map(|places| places.into_iter().unzip())
@@ -264,9 +273,15 @@ fn sixty_four_nodes_and_not_one_more() {
     let limits = limits(Judge::After, &[0; 65]);
     let mut wide = state(&c, &w, &order);
     wide.task_weight = &[100; 65];
-    assert_eq!(fork_node(&wide, &limits).map(|choice| choice.node), Some(63));
+    assert_eq!(
+        fork_node(&wide, &limits).map(|choice| choice.node),
+        Some(63)
+    );
     wide.allowed = 1 << 62;
-    assert_eq!(fork_node(&wide, &limits).map(|choice| choice.node), Some(62));
+    assert_eq!(
+        fork_node(&wide, &limits).map(|choice| choice.node),
+        Some(62)
+    );
 }
 
 #[test]

@@ -6,9 +6,7 @@
 //! limits, where the rules change their mind, and go up to the ends of the ranges that rules.h names.
 
 use scx_ballast::policy::limits::{UNLIMITED, excess, spare, tolerated};
-use scx_ballast::policy::placement::{
-    ForkLimits, ForkState, ForkWhy, Judge, fork_llc, fork_node,
-};
+use scx_ballast::policy::placement::{ForkLimits, ForkState, ForkWhy, Judge, fork_llc, fork_node};
 
 const STATES: u64 = 1_000_000;
 const NODES: usize = 64;
@@ -225,7 +223,12 @@ fn both_choose_the_same_llc() {
             l.weight[n] = if is_equal { equal } else { random.weight() };
             l.committed[n] = random.count(l.weight[n]);
         }
-        let by_rust = fork_llc(&l.committed[..nr], &l.weight[..nr], l.allowed, l.first as usize);
+        let by_rust = fork_llc(
+            &l.committed[..nr],
+            &l.weight[..nr],
+            l.allowed,
+            l.first as usize,
+        );
         // SAFETY: a complete struct, laid out as the C side has it.
         let by_c = unsafe { ballast_rule_fork_llc(&l) };
         assert_eq!(
@@ -262,7 +265,10 @@ fn both_compare_alike() {
             excess(ca, wa, cb, wb),
             tolerated(ca, wa, cb, wb, most, imbalance),
         );
-        assert_eq!(by_rust, by_c, "{ca}/{wa} and {cb}/{wb}, limit ({most}, {imbalance})");
+        assert_eq!(
+            by_rust, by_c,
+            "{ca}/{wa} and {cb}/{wb}, limit ({most}, {imbalance})"
+        );
     }
 }
 

@@ -101,7 +101,9 @@ impl TickObserver {
         self.weights.fill((0, 0));
         let used = (sched.slot_counts().0 as usize).min(self.seen.len());
         for i in 0..used {
-            let Some(slot) = sched.slots.get(i) else { break };
+            let Some(slot) = sched.slots.get(i) else {
+                break;
+            };
             if slot.seq % 2 == 1 || slot.seq == 0 {
                 continue;
             }
@@ -111,9 +113,17 @@ impl TickObserver {
                 runtime_ns: slot.runtime_ns,
             };
             self.weigh(&slot);
-            let since = if before.seq == slot.seq { before.runtime_ns } else { 0 };
+            let since = if before.seq == slot.seq {
+                before.runtime_ns
+            } else {
+                0
+            };
             let ran = slot.runtime_ns.saturating_sub(since);
-            let busy = ran.saturating_mul(1000).checked_div(elapsed).unwrap_or(0).min(1000);
+            let busy = ran
+                .saturating_mul(1000)
+                .checked_div(elapsed)
+                .unwrap_or(0)
+                .min(1000);
             // An owner that came during the first interval has run for longer than that.
             if busy > 0 && slot.llc < self.llc_node.len() as u32 {
                 obs.tasks.push(task_obs(i, &slot, busy as u16, obs.at));

@@ -3,8 +3,9 @@
 //!
 //! While some pair of nodes is not left alone, the pair with the largest excess, the nearest on a
 //! tie, gives half of its excess (R3 one-limit: the whole excess is compared, and halved only when
-//! it becomes a number of tasks). Nodes without spare on both sides are compared by weighted
-//! utilisation instead. The tasks are chosen by [`candidates`](super::candidates).
+//! it becomes a number of tasks). Where tasks wait on the one node and the other has no spare either,
+//! the two are compared by weighted utilisation instead, and what moves is no more than what waits.
+//! The tasks are chosen by [`candidates`](super::candidates).
 //!
 //! A pair has to be out of balance by the average over the interval *and* now: the average alone
 //! still contains what the last tick has moved away, the moment alone is noise.
@@ -118,8 +119,8 @@ struct Gap {
 pub(super) enum Amount {
     /// So many tasks.
     Tasks(u32),
-    /// Tasks of so much weight together.
-    Weight(u64),
+    /// Tasks of so much weight together, and at most so many.
+    Weight(u64, u32),
 }
 
 impl Balancer {
@@ -231,11 +232,13 @@ impl Balancer {
         let size = self.excess(&self.average, from, to);
         if self.both_full(from, to) {
             let weight = self.weight_to_move(obs, from, to)?;
-            return Some(Gap {
+            let tasks = self.average[from].min(self.now[from]);
+            let waiting = tasks - self.shape.weight[from];
+            return (waiting > 0).then_some(Gap {
                 from,
                 to,
                 size,
-                amount: Amount::Weight(weight),
+                amount: Amount::Weight(weight, waiting),
             });
         }
         let (a, b) = (self.load(&self.average, from), self.load(&self.average, to));
@@ -251,8 +254,22 @@ impl Balancer {
             from,
             to,
             size,
-            amount: Amount::Tasks((lasting / 2) as u32),
+            amount: Amount::Tasks(self.tasks_to_move(lasting, from, to)),
         })
+    }
+
+    /// Half of the excess, but not more than brings either node to its share of all tasks: with
+    /// several nodes to fill, what is beyond that would only have to move on.
+    fn tasks_to_move(&self, excess: u64, from: usize, to: usize) -> u32 {
+        let sum = |values: &[u32]| values.iter().map(|&n| u64::from(n)).sum::<u64>();
+        let (all, cpus) = (sum(&self.average), sum(&self.shape.weight).max(1));
+        let share = |node: usize| all * u64::from(self.shape.weight[node]);
+        let surplus = u64::from(self.average[from]).saturating_sub(share(from).div_ceil(cpus));
+        let room = (share(to) / cpus).saturating_sub(self.average[to].into());
+        match excess / 2 {
+            0 => 0,
+            half => half.min(surplus.min(room).max(1)) as u32,
+        }
     }
 
     /// How much weight would even out two nodes without spare, if `from` is clearly busier than `to`
@@ -273,8 +290,9 @@ impl Balancer {
         };
         let more = demand(from) * u64::from(weight[to]);
         let less = demand(to) * u64::from(weight[from]);
-        // Half of the excess of demand, which is twice this.
-        Some(more.saturating_sub(less) / u64::from(weight[from] + weight[to]))
+        // Half of the excess of demand, which is twice this. Less than an average task is no gain.
+        let half = more.saturating_sub(less) / u64::from(weight[from] + weight[to]);
+        (half >= u64::from(task_weight(from))).then_some(half)
     }
 
     /// Move what the gap allows; returns the outcome and how many tasks moved.
@@ -293,10 +311,15 @@ impl Balancer {
             Amount::Tasks(0) => return (Outcome::Over, 0),
             _ if budget == 0 => return (Outcome::Budget, 0),
             Amount::Tasks(tasks) => (Amount::Tasks(tasks.min(budget)), MoveWhy::Excess),
-            Amount::Weight(weight) => (Amount::Weight(weight), MoveWhy::Utilisation),
+            Amount::Weight(weight, tasks) => (
+                Amount::Weight(weight, tasks.min(budget)),
+                MoveWhy::Utilisation,
+            ),
         };
         let average_milli = obs.nodes[gap.from].running_milli;
-        let chosen = self.candidates.choose(obs, gap.from, gap.to, average_milli, amount, budget);
+        let chosen = self
+            .candidates
+            .choose(obs, gap.from, gap.to, average_milli, amount);
         let done = chosen.len() as u32;
         for i in 0..chosen.len() {
             let task = &obs.tasks[self.candidates.chosen()[i] as usize];

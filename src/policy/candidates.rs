@@ -92,8 +92,8 @@ impl Candidates {
         &self.chosen
     }
 
-    /// Choose tasks to move from node `from` to node `to`: not more than `amount`, nor than `most`
-    /// tasks. `running_milli` is how many tasks the node had on average, in thousandths.
+    /// Choose tasks to move from node `from` to node `to`, not more than `amount`. `running_milli` is
+    /// how many tasks the node had on average, in thousandths.
     pub fn choose(
         &mut self,
         obs: &Observation,
@@ -101,7 +101,6 @@ impl Candidates {
         to: usize,
         running_milli: u32,
         amount: Amount,
-        most: u32,
     ) -> &[u32] {
         self.chosen.clear();
         self.fill_pool(obs, from, running_milli);
@@ -110,7 +109,7 @@ impl Candidates {
                 self.find_groups(obs, to);
                 self.choose_groups(obs, to, tasks as usize);
             }
-            Amount::Weight(weight) => self.choose_weight(obs, to, weight, most as usize),
+            Amount::Weight(weight, tasks) => self.choose_weight(obs, to, weight, tasks as usize),
         }
         for &i in &self.chosen {
             self.taken[i as usize] = true;
@@ -121,13 +120,18 @@ impl Candidates {
 
     /// The tasks of a node that make its load.
     fn fill_pool(&mut self, obs: &Observation, node: usize, running_milli: u32) {
-        let start = if node == 0 { 0 } else { self.node_end[node - 1] };
+        let start = if node == 0 {
+            0
+        } else {
+            self.node_end[node - 1]
+        };
         let members = &self.by_node[start as usize..self.node_end[node] as usize];
         // busy >= (all busy / tasks) / SHARE, tasks being at least 1.
         let tasks_milli = u64::from(running_milli.max(1000));
         let all_milli = self.busy[node] * 1000;
-        let makes_load =
-            |task: &TaskObs| task.busy > 0 && u64::from(task.busy) * tasks_milli * SHARE >= all_milli;
+        let makes_load = |task: &TaskObs| {
+            task.busy > 0 && u64::from(task.busy) * tasks_milli * SHARE >= all_milli
+        };
         let taken = &self.taken;
         self.pool.clear();
         self.pool.extend(
@@ -181,7 +185,9 @@ impl Candidates {
             group.taken = true;
             let room = tasks - self.chosen.len();
             let members = &self.pool[group.start as usize..group.end as usize];
-            let movable = members.iter().filter(|&&i| may_move(&obs.tasks[i as usize], to));
+            let movable = members
+                .iter()
+                .filter(|&&i| may_move(&obs.tasks[i as usize], to));
             self.chosen.extend(movable.take(room));
         }
     }

@@ -12,9 +12,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{UNLIMITED, excess};
-use crate::machine::{Levels, Machine};
 use super::placement::ForkLimits;
 use super::rule_set::{Count, ForkRule, Imbalance, PairRule, RuleSet, Side};
+use crate::machine::{Levels, Machine};
 
 /// The kernel's NUMA_IMBALANCE_MIN, in tasks (documents 000 and 002).
 pub const NUMA_IMBALANCE_MIN: u32 = 2;
@@ -55,7 +55,8 @@ impl FromStr for ImbNumaNr {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("expected auto, a number of tasks up to 4096 or 1% to 100%, got '{text}'");
+        let bad =
+            || format!("expected auto, a number of tasks up to 4096 or 1% to 100%, got '{text}'");
         let number = |digits: &str| digits.parse::<u32>().map_err(|_| bad());
         match text.strip_suffix('%') {
             _ if text == "auto" => Ok(Self::Auto),
@@ -217,7 +218,10 @@ impl Compiler<'_> {
 
     fn counts(&self, count: Count) -> Vec<u32> {
         let counts = self.nodes.iter().map(|node| self.count(count, node));
-        counts.zip(self.nodes).map(|(n, node)| n.min(node.weight)).collect()
+        counts
+            .zip(self.nodes)
+            .map(|(n, node)| n.min(node.weight))
+            .collect()
     }
 
     fn count(&self, count: Count, node: &NodeShape) -> u32 {

@@ -115,10 +115,9 @@ impl History {
     /// Remember what this tick decided.
     pub fn remember(&mut self, decisions: &Decisions) {
         for decided in &decisions.moves {
-            let back = self
-                .past
-                .iter()
-                .any(|past| past.from == decided.to && past.to == decided.from && past.tick < self.tick);
+            let back = self.past.iter().any(|past| {
+                past.from == decided.to && past.to == decided.from && past.tick < self.tick
+            });
             if back && self.pair(decided.from, decided.to).held_until <= self.tick {
                 self.strike(decided.from, decided.to);
             }

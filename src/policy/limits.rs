@@ -87,8 +87,7 @@ impl Utilisation {
 
     /// More than [`CLEARLY_PERCENT`] above the other.
     pub const fn is_clearly_above(self, other: Self) -> bool {
-        self.demand * other.cpus * 100
-            > other.demand * self.cpus * (100 + CLEARLY_PERCENT as u128)
+        self.demand * other.cpus * 100 > other.demand * self.cpus * (100 + CLEARLY_PERCENT as u128)
     }
 }
 

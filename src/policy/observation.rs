@@ -27,7 +27,13 @@ impl Shape {
     /// The places of a machine.
     pub fn of(machine: &Machine) -> Self {
         let nodes = machine.cpu_nodes();
-        let order = |node: NodeIdx| machine.nearest_first(node).iter().map(|n| n.0 as u8).collect();
+        let order = |node: NodeIdx| {
+            machine
+                .nearest_first(node)
+                .iter()
+                .map(|n| n.0 as u8)
+                .collect()
+        };
         Self {
             order: nodes.iter().map(|node| order(node.idx)).collect(),
             weight: nodes.iter().map(|node| node.weight()).collect(),

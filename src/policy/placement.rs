@@ -139,8 +139,7 @@ pub fn fork_node(state: &ForkState<'_>, limits: &ForkLimits) -> Option<ForkChoic
     };
     if let (Judge::Before, Some(here)) = (limits.judge, here) {
         let imbalance = idlest.1.spare() - here.spare();
-        stays = (limits.max_imbalance == UNLIMITED
-            || imbalance <= u64::from(limits.max_imbalance))
+        stays = (limits.max_imbalance == UNLIMITED || imbalance <= u64::from(limits.max_imbalance))
             && here.tasks <= limits.running_at(local, state.usable).into();
     }
     Some(match local {

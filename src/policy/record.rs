@@ -167,7 +167,8 @@ fn check_fork(header: &Header, fork: &ForkRecord) -> Result<(), String> {
 
 fn check_tick(header: &Header, balancer: &mut Balancer, tick: &TickRecord) -> Result<(), String> {
     let seen = &tick.observation;
-    if seen.nodes.len() != header.shape.nodes() || seen.llcs.len() != header.shape.llc_weight.len() {
+    if seen.nodes.len() != header.shape.nodes() || seen.llcs.len() != header.shape.llc_weight.len()
+    {
         return Err(format!("tick at {}: not of this machine", seen.at));
     }
     let mut decisions = Decisions::default();

@@ -10,6 +10,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::machine::Machine;
+use crate::machine::describe::Source;
 use crate::work::WorkArgs;
 
 /// `0.1.0-g<sha>[-dirty] <triple>`, as sched_ext schedulers print it.
@@ -53,10 +55,32 @@ pub struct TopologyArgs {
     /// How to print the topology.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// Which machine a command is about; for every command that can do without the running one.
+#[derive(Debug, Clone, Args)]
+pub struct MachineArgs {
+    /// Take another machine than this one: a preset, a short form such as "2 nodes x 8 cpus", or a
+    /// file (- for standard input) with the output of numactl -H or lscpu -p.
+    #[arg(long, value_name = "ID|FILE", value_parser = str::parse::<Source>)]
+    pub machine: Option<Source>,
     /// Split LLCs into virtual ones of MIN to MAX cores, as the scheduler would with this flag.
     #[arg(long, value_name = "MIN-MAX", num_args = 0..=1, require_equals = true,
           default_missing_value = "2-8", value_parser = parse_virt_llc)]
     pub virt_llc: Option<VirtLlc>,
+}
+
+impl MachineArgs {
+    /// The machine: the one that was named, else the running one.
+    pub fn read(&self) -> anyhow::Result<Machine> {
+        let virt_llc = self.virt_llc.map(VirtLlc::range);
+        Ok(match &self.machine {
+            Some(source) => source.machine(virt_llc)?,
+            None => Machine::detect(virt_llc)?,
+        })
+    }
 }
 
 /// Cores per virtual LLC.

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
 use crate::machine::Machine;
-use crate::machine::describe::Source;
+use crate::machine::describe::{self, Source};
 use crate::work::WorkArgs;
 
 /// `0.1.0-g<sha>[-dirty] <triple>`, as sched_ext schedulers print it.
@@ -51,6 +51,7 @@ pub enum Format {
 }
 
 #[derive(Debug, Args)]
+#[command(after_long_help = describe::help())]
 pub struct TopologyArgs {
     /// How to print the topology.
     #[arg(long, value_enum, default_value_t = Format::Text)]

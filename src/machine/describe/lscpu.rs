@@ -6,10 +6,13 @@
 //! `lscpu -p=CPU,CORE,SOCKET,NODE,CACHE`; other columns are passed over. A text without any comment
 //! is taken to have these five. Offline CPUs (`lscpu -a`) count as possible ones.
 //!
-//! The LLC is a CPU's highest cache from level 2 on, as for the running machine. Distances and
+//! The LLC is made of a CPU's highest cache from level 2 on as it is for the running machine. Distances and
 //! memory are not told: 10 and 20 are used, with a warning where there are several nodes.
 
 use super::error::{Quoted, TextError};
+use crate::machine::limits::MAX_CPU_IDS;
+use crate::machine::llc::{Facts, llc_keys};
+use crate::machine::sysfs::LastCache;
 use crate::machine::{CpuDesc, MachineBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,6 +119,11 @@ impl Columns {
         };
         let cpu = number("cpu")?
             .ok_or_else(|| TextError::new(line, Quoted(content), "the number of a CPU"))?;
+        // Here and not by the builder: what follows takes time and space by the CPUs' number.
+        if cpu as usize >= MAX_CPU_IDS {
+            let expected = format!("at most {MAX_CPU_IDS} CPUs, the first of them 0");
+            return Err(TextError::new(line, format!("CPU {cpu}"), expected));
+        }
         let (core, socket) = (number("core")?, number("socket")?);
         let told_off = value("online").is_some_and(|online| !matches!(online, "y" | "Y" | "yes"));
         let places = self.place("core").is_some() && self.place("socket").is_some();
@@ -123,7 +131,7 @@ impl Columns {
             line,
             cpu,
             // An offline CPU is nowhere.
-            online: !told_off && !(places && core.is_none() && socket.is_none()),
+            online: !(told_off || places && core.is_none() && socket.is_none()),
             core,
             socket,
             node: number("node")?,
@@ -180,23 +188,13 @@ fn number(line: usize, value: &str, name: &str) -> Result<u32, TextError> {
     })
 }
 
-/// Consecutive numbers for whatever tells LLCs and cores apart.
-#[derive(Default)]
-struct Keys<K>(BTreeMap<K, u32>);
-
-impl<K: Ord> Keys<K> {
-    fn of(&mut self, key: K) -> u32 {
-        let next = self.0.len() as u32;
-        *self.0.entry(key).or_insert(next)
-    }
-}
-
 fn builder(rows: &BTreeMap<u32, Row>, last_id: u32) -> Result<MachineBuilder, TextError> {
     let mut builder = MachineBuilder::new();
     builder.nr_cpu_ids(last_id as usize + 1);
     let with_nodes = rows.values().any(|row| row.node.is_some());
     let mut nodes = BTreeSet::new();
-    let (mut cores, mut llcs) = (Keys::default(), Keys::default());
+    let mut first_of_core = BTreeMap::new();
+    let mut sharers: BTreeMap<(u8, u32), Vec<u32>> = BTreeMap::new();
     for row in rows.values() {
         if with_nodes && row.node.is_none() {
             return Err(TextError::new(
@@ -205,17 +203,43 @@ fn builder(rows: &BTreeMap<u32, Row>, last_id: u32) -> Result<MachineBuilder, Te
                 "a node for each CPU or for none",
             ));
         }
-        let node = row.node.unwrap_or(0);
-        if nodes.insert(node) {
-            builder.node(node, None);
+        if nodes.insert(row.node.unwrap_or(0)) {
+            builder.node(row.node.unwrap_or(0), None);
         }
-        builder.cpu(CpuDesc {
-            id: row.cpu,
-            node,
-            llc: llcs.of(row.cache),
+        if let Some(core) = row.core {
+            first_of_core.entry((row.socket, core)).or_insert(row.cpu);
+        }
+        if let Some(cache) = row.cache {
+            sharers.entry(cache).or_default().push(row.cpu);
+        }
+    }
+    let facts: BTreeMap<u32, Facts> = rows
+        .values()
+        .map(|row| {
             // Without a core's number each CPU is one.
-            core: cores.of((row.socket, row.core, row.core.is_none().then_some(row.cpu))),
-            level: row.cache.map(|(level, _)| level),
+            let core = row
+                .core
+                .and_then(|core| first_of_core.get(&(row.socket, core)));
+            let cache = row.cache.map(|cache| LastCache {
+                level: cache.0,
+                cpus: sharers[&cache].clone(),
+            });
+            let facts = Facts {
+                node: row.node.unwrap_or(0),
+                core: core.copied().unwrap_or(row.cpu),
+                cache,
+            };
+            (row.cpu, facts)
+        })
+        .collect();
+    // As for the running machine: ends at nodes, private caches, missing ones.
+    for (id, (llc, level)) in llc_keys(&mut builder, &facts) {
+        builder.cpu(CpuDesc {
+            id,
+            node: facts[&id].node,
+            llc,
+            core: facts[&id].core,
+            level,
             little: false,
         });
     }
@@ -224,10 +248,6 @@ fn builder(rows: &BTreeMap<u32, Row>, last_id: u32) -> Result<MachineBuilder, Te
             builder.warn(warning);
         }
     };
-    warn_if(
-        rows.values().any(|row| row.cache.is_none()),
-        "lscpu tells nothing of the caches of some CPUs; those of a node are taken as one LLC",
-    );
     warn_if(
         rows.values().any(|row| row.core.is_none()),
         "lscpu tells nothing of the cores of some CPUs; each of them is taken as a core",

@@ -3,10 +3,10 @@
 //!
 //! | form | module |
 //! |---|---|
-//! | a preset's name | [`preset`] |
-//! | `2 nodes x 8 llcs x 8 cores x 2 threads` | [`compact`] |
-//! | a file, or `-`, with what `numactl -H` prints | [`numactl`] |
-//! | a file, or `-`, with what `lscpu -p` prints | [`lscpu`] |
+//! | a preset's name | `preset` |
+//! | `2 nodes x 8 llcs x 8 cores x 2 threads` | `compact` |
+//! | a file, or `-`, with what `numactl -H` prints | `numactl` |
+//! | a file, or `-`, with what `lscpu -p` prints | `lscpu` |
 //!
 //! All of them end in a [`MachineBuilder`](super::MachineBuilder), so that what holds of a
 //! [`Machine`] holds of these. What a form does not tell is filled with what is least special and

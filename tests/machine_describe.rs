@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Machines from words and text: what is understood, what is said of what is not, and that nothing
-//! panics; and the presets with their imb_numa_nr.
+//! Machines from text: what is understood, what is said of what is not, and that nothing panics.
 
 use proptest::prelude::*;
-use scx_ballast::machine::describe::{DescribeError, parse_text, presets};
+use scx_ballast::machine::describe::{DescribeError, parse_text};
 use scx_ballast::machine::{CpuIdx, DomainKind, Levels, Machine, NodeIdx, cpulist};
-use std::io::Write;
-use std::process::{Command, Stdio};
 
 fn text(text: &str) -> Machine {
     parse_text(text).unwrap().build().unwrap()
@@ -52,82 +49,6 @@ fn numbers(machine: &Machine, cpu: u16) -> String {
         Some(format!("{name}:{}:{}", domain.weight, domain.imb_numa_nr))
     });
     domains.collect::<Vec<_>>().join(" ")
-}
-
-/// Each preset by hand. One LLC per node: CPUs of the node / 8. Several: their number. Wider levels:
-/// times span / span of the first one.
-#[test]
-fn presets_have_the_numbers_worked_out_by_hand() {
-    let by_hand = [
-        // 40 / 8
-        ("suse-2s-80", "node:40:5 20:80:5"),
-        // 128 / 16 = 8 LLCs
-        ("zen3-nps1", "node:128:8 32:256:8"),
-        // 64 / 16 = 4 LLCs; 256 / 128 = 2 times that between the sockets
-        ("zen3-nps2", "node:64:4 12:128:4 32:256:8"),
-        // 32 / 16 = 2 LLCs; 256 / 128 = 2 times that
-        ("zen3-nps4", "node:32:2 12:128:2 32:256:4"),
-        // 32 / 8 = 4 cores, each with its cache
-        ("power8-8n-256", "node:32:4 20:256:4"),
-        // 16 / 8; 48 / 48 and 64 / 48
-        ("x3750-4n-64", "node:16:2 11:48:2 12:64:2"),
-        // 12 / 8
-        ("ibm-2n-24", "node:12:1 21:24:1"),
-        // 24 / 8
-        ("suse-2s-48", "node:24:3 20:48:3"),
-        // One LLC holds all: no domain above it
-        ("uma-4", ""),
-        // 64 / 8
-        ("icl-2s-128", "node:64:8 20:128:8"),
-    ];
-    let ids: Vec<String> = presets()
-        .unwrap()
-        .into_iter()
-        .map(|preset| preset.id)
-        .collect();
-    assert_eq!(ids, by_hand.map(|(id, _)| id));
-    for (id, expected) in by_hand {
-        let machine = Machine::describe(id, None).unwrap();
-        for cpu in 0..machine.cpus().len() as u16 {
-            assert_eq!(numbers(&machine, cpu), expected, "{id}, CPU {cpu}");
-        }
-        let levels = Levels::of(&machine);
-        assert!(levels.sane());
-        let node = expected.split([':', ' ']).nth(2).unwrap_or("1");
-        for at in 0..machine.nr_cpu_nodes() as u16 {
-            assert_eq!(levels.node_limit(NodeIdx(at)).to_string(), node, "{id}");
-        }
-    }
-}
-
-#[test]
-fn presets_say_what_is_assumed() {
-    let machine = Machine::describe("zen3-nps1", None).unwrap();
-    assert_eq!(
-        machine.warnings(),
-        ["assumed of zen3-nps1, as its description does not tell: LLCs, distances"]
-    );
-    let memory = Machine::describe("x3750-4n-64", None).unwrap();
-    assert_eq!(memory.nodes()[0].memory_mib, Some(65468));
-}
-
-#[test]
-fn short_forms_are_machines() {
-    let machine = Machine::describe("2 nodes x 8 llcs x 8 cores x 2 threads", None).unwrap();
-    assert_eq!(machine.cpus().len(), 256);
-    assert_eq!(numbers(&machine, 0), "node:128:8 20:256:8");
-    assert_eq!(cores(&machine)[1], "2-3");
-    let machine = Machine::describe("2x16", None).unwrap();
-    assert_eq!(numbers(&machine, 0), "node:16:2 20:32:2");
-    let machine = Machine::describe("2 nodes x 4 cpus, distances 10,15/15,10", None).unwrap();
-    assert_eq!(machine.distance(NodeIdx(0), NodeIdx(1)), 15);
-}
-
-#[test]
-fn virtual_llcs_are_cut_in_described_machines() {
-    let machine = Machine::describe("2x16", Some((4, 4))).unwrap();
-    assert_eq!(machine.llcs().len(), 8);
-    assert_eq!(numbers(&machine, 0), "node:16:2 20:32:2");
 }
 
 const NUMACTL: &str = "\
@@ -384,90 +305,6 @@ fn too_large_machines_name_the_limit() {
     assert!(last.unwrap_err().to_string().contains("at most 4096"));
     let last = parse_text("4096,0,0,0\n").unwrap_err();
     assert!(last.to_string().contains("at most 4096"), "{last}");
-}
-
-/// `scx_ballast topology --machine ARG`, fed with `input`: exit status, output, errors.
-fn topology(args: &[&str], input: &str) -> (i32, String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_scx_ballast"))
-        .arg("topology")
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let status = output.status.code().unwrap();
-    (status, text(output.stdout), text(output.stderr))
-}
-
-#[test]
-fn the_command_shows_described_machines() {
-    let (status, text, _) = topology(&["--machine", "zen3-nps4"], "");
-    assert_eq!(status, 0);
-    let expected = "
-level  span  imb_numa_nr  of
- node    32            2  all
-   12   128            2  all
-   32   256            4  all
-
-warning: assumed of zen3-nps4, as its description does not tell: LLCs, distances
-";
-    assert!(text.ends_with(expected), "{text}");
-
-    let (status, text, _) = topology(&["--machine", "-", "--format", "json"], LSCPU);
-    assert_eq!(status, 0);
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(json["nodes"][1]["cpus"], "2-3,6-7");
-    assert_eq!(json["nodes"][1]["imb_numa_nr"], 2);
-    assert_eq!(
-        json["levels"][1]["spans"],
-        serde_json::json!(["0-1", "0-1"])
-    );
-    assert_eq!(json["levels"][1]["domains"][0]["imb_numa_nr"], 2);
-
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), NUMACTL).unwrap();
-    let path = file.path().to_str().unwrap();
-    let (status, text, _) = topology(&["--machine", path], "");
-    assert_eq!(status, 0);
-    assert!(
-        text.contains("\n   11     8            1  nodes 1-2\n"),
-        "{text}"
-    );
-}
-
-#[test]
-fn the_command_refuses_in_one_of_two_ways() {
-    // No such machine: bad arguments.
-    let (status, _, errors) = topology(&["--machine", "zen9"], "");
-    assert_eq!(status, 2, "{errors}");
-    assert!(
-        errors.contains("\"zen9\"") && errors.contains("zen3-nps1"),
-        "{errors}"
-    );
-    assert!(errors.contains("numactl -H"), "{errors}");
-    let (status, _, errors) = topology(&["--machine", "2 nodes x 0 cpus"], "");
-    assert_eq!(status, 2, "{errors}");
-    assert!(errors.contains("\"0 cpus\""), "{errors}");
-
-    // A text that is not understood: an error.
-    let (status, _, errors) = topology(&["--machine", "-"], "node 0 cpus: 0\nnode 0 seize: 3\n");
-    assert_eq!(status, 1, "{errors}");
-    assert!(
-        errors.starts_with("Error: standard input, line 2: found \"node 0 seize"),
-        "{errors}"
-    );
-    let (status, _, errors) = topology(&["--machine", "/"], "");
-    assert_eq!(status, 1, "{errors}");
-    assert!(errors.starts_with("Error: cannot read /: "), "{errors}");
 }
 
 /// Text that is likely to get far: words of both formats in random order, or a true text with bytes

@@ -36,6 +36,8 @@
 //! - Distances are the firmware's. Newer kernels (7.3 does, 6.12 does not) average those between
 //!   packages on two Intel models with three and more nodes per package (Granite Rapids, Clearwater
 //!   Forest; `arch_sched_node_distance`), which merges levels and is not shown in sysfs.
+//! - With distances that depend on the direction, a wide level may come out with a single group of
+//!   CPUs, and beyond node_reclaim_distance the kernel then removes it although its span is new.
 //! - Local distances that differ, or remote ones that equal them, give NODE domains of several nodes;
 //!   see [`Levels::sane`].
 //!

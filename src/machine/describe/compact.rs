@@ -2,9 +2,9 @@
 //! A regular machine in a few words: `2 nodes x 8 llcs x 8 cores x 2 threads`.
 //!
 //! Counts with their units from the outside in, joined by `x`; what is left out is 1, singular and
-//! plural are the same, `cpus` are cores of one thread. Two bare counts, `2x8`, are nodes and CPUs per node.
-//! Behind it may follow `distances` with one row per node, `10,20/20,10`. CPUs are numbered as in
-//! [`MachineBuilder::uniform`].
+//! plural are the same, `cpus` are cores of one thread. Two bare counts, `2x8`, are nodes and CPUs
+//! per node. Behind it may follow `distances` with one row per node, `10,20/20,10`. CPUs are
+//! numbered as in [`MachineBuilder::uniform`].
 
 use super::DescribeError;
 use super::error::Quoted;
@@ -12,7 +12,8 @@ use crate::machine::MachineBuilder;
 use crate::machine::limits::*;
 
 /// What the form looks like, for messages.
-pub(super) const EXAMPLE: &str = "\"2 nodes x 8 llcs x 8 cores x 2 threads\", \"2x8\" or \"2 nodes x 4 cpus, distances 10,20/20,10\"";
+pub(super) const EXAMPLE: &str = "\"2 nodes x 8 llcs x 8 cores x 2 threads\", \"2x8\" \
+     or \"2 nodes x 4 cpus, distances 10,20/20,10\"";
 
 /// A regular machine.
 #[derive(Debug, Clone, PartialEq, Eq)]

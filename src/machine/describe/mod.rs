@@ -8,9 +8,10 @@
 //! | a file, or `-`, with what `numactl -H` prints | `numactl` |
 //! | a file, or `-`, with what `lscpu -p` prints | `lscpu` |
 //!
-//! All of them end in a [`MachineBuilder`], so that what holds of a [`Machine`] holds of
-//! these. What a form does not tell is filled with what is least special and becomes a warning. No text makes any of this panic; a line that is not understood is an error
-//! that names it, what was found and what was expected.
+//! All of them end in a [`MachineBuilder`], so that what holds of a [`Machine`] holds of these. What
+//! a form does not tell is filled with what is least special and becomes a warning. No text makes
+//! any of this panic; a line that is not understood is an error that names it, what was found and
+//! what was expected.
 
 mod compact;
 mod error;

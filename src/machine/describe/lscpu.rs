@@ -2,12 +2,13 @@
 //! What `lscpu -p` prints: one line per CPU, values between commas, columns named in a comment.
 //!
 //! Read are CPU (needed), CORE, SOCKET, NODE, ONLINE and the caches, which are columns L1d to L4 or,
-//! from older versions, one column CACHE with colons in it. `lscpu -p` alone has all of them, as has
-//! `lscpu -p=CPU,CORE,SOCKET,NODE,CACHE`; other columns are passed over. A text without any comment
+//! from older versions, one column CACHE with colons in it. `lscpu -p` alone has what is needed, as
+//! has `lscpu -p=CPU,CORE,SOCKET,NODE,CACHE`; other columns are passed over. A text without any comment
 //! is taken to have these five. Offline CPUs (`lscpu -a`) count as possible ones.
 //!
-//! The LLC is made of a CPU's highest cache from level 2 on as it is for the running machine. Distances and
-//! memory are not told: 10 and 20 are used, with a warning where there are several nodes.
+//! The LLC is made of a CPU's highest cache from level 2 on as it is for the running machine.
+//! Distances and memory are not told: 10 and 20 are used, with a warning where there are several
+//! nodes.
 
 use super::error::{Quoted, TextError};
 use crate::machine::limits::MAX_CPU_IDS;

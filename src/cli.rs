@@ -12,6 +12,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::machine::Machine;
+use crate::machine::describe::{self, Source};
 use crate::policy::compile::{ImbNumaNr, Thresholds};
 use crate::policy::rule_set::RuleSet;
 use crate::work::WorkArgs;
@@ -57,9 +59,12 @@ pub enum Format {
 }
 
 #[derive(Debug, Args)]
+#[command(after_long_help = describe::help())]
 pub struct RulesArgs {
     #[command(flatten)]
     pub rules: RuleArgs,
+    #[command(flatten)]
+    pub machine: MachineArgs,
     /// How to print the limits.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -72,14 +77,37 @@ pub struct ReplayArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_long_help = describe::help())]
 pub struct TopologyArgs {
     /// How to print the topology.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// Which machine a command is about; for every command that can do without the running one.
+#[derive(Debug, Clone, Args)]
+pub struct MachineArgs {
+    /// Take another machine than this one: a preset, a short form such as "2 nodes x 8 cpus", or a
+    /// file (- for standard input) with the output of numactl -H or lscpu -p.
+    #[arg(long, value_name = "ID|FILE", value_parser = str::parse::<Source>)]
+    pub machine: Option<Source>,
     /// Split LLCs into virtual ones of MIN to MAX cores, as the scheduler would with this flag.
     #[arg(long, value_name = "MIN-MAX", num_args = 0..=1, require_equals = true,
           default_missing_value = "2-8", value_parser = parse_virt_llc)]
     pub virt_llc: Option<VirtLlc>,
+}
+
+impl MachineArgs {
+    /// The machine: the one that was named, else the running one.
+    pub fn read(&self) -> anyhow::Result<Machine> {
+        let virt_llc = self.virt_llc.map(VirtLlc::range);
+        Ok(match &self.machine {
+            Some(source) => source.machine(virt_llc)?,
+            None => Machine::detect(virt_llc)?,
+        })
+    }
 }
 
 /// Cores per virtual LLC.

@@ -19,7 +19,7 @@ use crate::policy::rule_set::{RuleSet, Side};
 
 /// `scx_ballast rules`.
 pub fn run(args: &RulesArgs) -> Result<()> {
-    let machine = Machine::detect(None)?;
+    let machine = args.machine.read()?;
     let shapes = NodeShape::all(&machine);
     let thresholds = args.rules.thresholds();
     let chosen = Limits::compile(args.rules.rules, thresholds, &shapes);

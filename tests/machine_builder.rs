@@ -75,6 +75,7 @@ fn check(machine: &Machine, descs: &[CpuDesc]) {
         assert_eq!((llc.cores.start, llc.cpus.start), ends);
         ends = (llc.cores.end, llc.cpus.end);
         assert!(llc.weight() > 0);
+        assert_eq!(llc.is_virtual, llc.cache_cpus != llc.cpus);
         assert!(machine.kernel_ids(&llc.cpus).is_sorted());
         for cpu in &cpus[llc.cpus.start as usize..llc.cpus.end as usize] {
             assert_eq!((cpu.llc, cpu.node), (llc.idx, llc.node));
@@ -97,6 +98,8 @@ fn check(machine: &Machine, descs: &[CpuDesc]) {
             assert_eq!(one.core == other.core, same_core);
             let cut = llcs[one.llc.as_usize()].is_virtual;
             assert!(cut || (one.llc == other.llc) == same_llc);
+            let cache = &llcs[one.llc.as_usize()].cache_cpus;
+            assert_eq!(cache.contains(&other.idx.0), same_llc);
         }
     }
 

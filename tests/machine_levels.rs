@@ -335,6 +335,18 @@ fn a_node_without_cpus_makes_no_level() {
     assert_eq!(levels.node_limit(NodeIdx(2)), 0);
 }
 
+/// As many nodes as a set of them has bits: 4 / 8 is raised to 1, 256 / 256 = 1.
+#[test]
+fn sets_of_nodes_hold_the_largest_machine() {
+    let levels = Levels::of(&uniform(64, 1, 4, 1));
+    assert_eq!(spans(&levels, 0, 64)[63], 1 << 63);
+    assert_eq!(spans(&levels, 1, 64), [u64::MAX; 64]);
+    assert_eq!(
+        chain(&levels, 255),
+        "(smt:1:0) llc:4:0 (pkg:4:1) (node:4:1) 20:256:1"
+    );
+}
+
 /// The kernel knows nothing of virtual LLCs.
 #[test]
 fn virtual_llcs_change_nothing() {

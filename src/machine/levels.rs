@@ -23,18 +23,21 @@
 //!
 //! It is per CPU: with LLCs of different sizes in a node, n differs between its CPUs.
 //!
-//! Where this is simpler than the kernel, none of it known to change a number above the LLC on
-//! machines that keep to the firmware's rules:
+//! Where this is simpler than the kernel:
 //!
 //! - An LLC ends at its node, as [`Machine`] has it. So it does in the kernel: x86 refuses to link
-//!   caches across nodes, arm64 takes the node when it is smaller than the LLC.
+//!   caches across nodes, arm64 takes the node when it is smaller than the LLC. Where [`Machine`]
+//!   takes a node as one LLC for want of caches, or because it has too many private ones, the kernel
+//!   may have a domain per CPU or cluster there, and a larger number.
 //! - Clusters (CLS: cores that share an L2 inside an LLC) are not modelled. They lie below the LLC
 //!   and have 0; a chain read from a running kernel may hold one more domain there.
 //! - Every online CPU takes part. Isolated CPUs (isolcpus, isolated cpuset partitions) have no
 //!   domains in the kernel and are missing from the spans of the others.
-//! - Distances are the firmware's. From 6.18 or so on, x86 averages those between packages on two
-//!   Intel models with three and more nodes per package (`arch_sched_node_distance`), which merges
-//!   levels and is not shown in sysfs.
+//! - Distances are the firmware's. Newer kernels (7.3 does, 6.12 does not) average those between
+//!   packages on two Intel models with three and more nodes per package (Granite Rapids, Clearwater
+//!   Forest; `arch_sched_node_distance`), which merges levels and is not shown in sysfs.
+//! - With distances that depend on the direction, a wide level may come out with a single group of
+//!   CPUs, and beyond node_reclaim_distance the kernel then removes it although its span is new.
 //! - Local distances that differ, or remote ones that equal them, give NODE domains of several nodes;
 //!   see [`Levels::sane`].
 //!
@@ -164,6 +167,9 @@ impl Levels {
 
     /// Up to how many running tasks a node counts as lightly loaded (rule R2): imb_numa_nr right
     /// above the LLC, which the node's CPUs have on their first NUMA level, too. At least 1.
+    ///
+    /// Wider levels may have more. So may the first that the kernel keeps, where the one before it
+    /// adds nothing to this node and is removed; that is no number of the node's own.
     ///
     /// Where the node's CPUs disagree (LLCs of different sizes, or one with CPUs offline), what most
     /// of them have, the smaller number on a tie. A machine of one LLC has no such domain; the

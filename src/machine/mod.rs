@@ -3,8 +3,8 @@
 //!
 //! A [`Machine`] is a value: read once (hotplug restarts the scheduler), never changed, the same
 //! for the kernel dispatcher, the policy and the tests. [`Machine::detect`] reads the one that the
-//! process runs on, [`MachineBuilder`] makes any other from plain data; both go through the
-//! builder, which alone validates and numbers.
+//! process runs on, [`Machine::describe`] makes others from words and text, [`MachineBuilder`] any
+//! from plain data; all go through the builder, which alone validates and numbers.
 //!
 //! What always holds of a `Machine`:
 //!
@@ -21,6 +21,7 @@
 
 mod builder;
 pub mod cpulist;
+pub mod describe;
 mod detect;
 mod error;
 mod ids;

@@ -1,66 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `scx_ballast topology`: the machine as the scheduler sees it.
-//!
-//! [`render_text`] is for people, compact from one socket to sixteen, and may change.
-//! [`render_json`] is for programs: fields are added, never renamed or removed, and `format` would
-//! count up if that promise had to be broken. Ids are the kernel's unless a field says `index`;
-//! sets of CPUs are strings in the kernel's list notation.
-//!
-//! | field | what |
-//! |---|---|
-//! | `format` | 1 |
-//! | `nr_cpu_ids` | highest possible CPU id + 1 |
-//! | `cpus` | online CPUs |
-//! | `smt` | some core has more than one online CPU |
-//! | `nodes[]` | nodes with CPUs first, both kinds by id |
-//! | `nodes[].index`, `.id` | dense index, kernel's id |
-//! | `nodes[].memory_only` | no online CPU: in no order, limit or average |
-//! | `nodes[].memory_mib` | memory in MiB, `null` if unknown |
-//! | `nodes[].weight`, `.cpus` | number and set of online CPUs |
-//! | `nodes[].distances[]` | to each entry of `nodes`, 10 is local |
-//! | `nodes[].nearest_first[]` | ids of nodes with CPUs, in the order in which this one looks for help |
-//! | `nodes[].llcs[].index` | dense index |
-//! | `nodes[].llcs[].level` | cache level, `null` without cache information |
-//! | `nodes[].llcs[].virtual` | a part of an LLC (`--virt-llc`) |
-//! | `nodes[].llcs[].weight`, `.cpus` | number and set of online CPUs |
-//! | `nodes[].llcs[].cores[]` | online CPUs of each core |
-//! | `warnings[]` | what was odd, one sentence each |
-//!
-//! NUMA levels with their imb_numa_nr come next to `nodes` as `levels`, and behind the distances in
-//! the text.
+//! The machine for people: compact from one socket to sixteen, lines of [`LINE_WIDTH`] at most
+//! where they can be broken.
 
-use crate::cli::{Format, TopologyArgs, VirtLlc};
-use crate::machine::{Llc, Machine, Node, NodeIdx, cpulist};
-use anyhow::Context;
-use serde::Serialize;
+use super::levels::{Group, groups, warnings};
+use crate::machine::{Levels, Llc, Machine, Node, cpulist};
 use std::fmt::Write;
-use std::io::Write as _;
-
-/// `scx_ballast topology`.
-pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
-    let machine = Machine::detect(args.virt_llc.map(VirtLlc::range))?;
-    let text = match args.format {
-        Format::Text => render_text(&machine),
-        Format::Json => render_json(&machine)? + "\n",
-    };
-    // Not print!, which panics when the reader has gone or the disk is full.
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
-}
 
 /// Lines of the text do not grow beyond this where they can be broken.
 const LINE_WIDTH: usize = 100;
 
 /// The machine for people: lines, each of them ended; the warnings last.
 pub fn render_text(machine: &Machine) -> String {
+    let levels = Levels::of(machine);
     let sections = [
         summary(machine),
         node_table(machine),
         llc_lists(machine),
         distance_table(machine),
-        warning_list(machine),
+        level_table(machine, &levels),
+        warning_list(machine, &levels),
     ];
     let sections: Vec<String> = sections
         .into_iter()
@@ -68,15 +26,6 @@ pub fn render_text(machine: &Machine) -> String {
         .collect();
     sections.join("\n")
 }
-
-/// The machine for programs: one JSON object, fields as in the module's table.
-///
-/// # Errors
-/// None that serde_json would have for plain numbers and strings.
-pub fn render_json(machine: &Machine) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(&MachineJson::of(machine))
-}
-
 fn summary(machine: &Machine) -> String {
     let smt = match machine
         .cores()
@@ -221,9 +170,33 @@ fn distance_table(machine: &Machine) -> String {
     text
 }
 
-fn warning_list(machine: &Machine) -> String {
-    machine
-        .warnings()
+/// What the kernel tolerates at each level, one line per group of CPUs with the same numbers.
+fn level_table(machine: &Machine, levels: &Levels) -> String {
+    let head = ["level", "span", "imb_numa_nr", "of"];
+    let mut rows = vec![head.map(str::to_owned)];
+    for (at, level) in levels.numa_levels().iter().enumerate() {
+        let name = match at {
+            0 => "node".to_owned(),
+            _ => level.distance().to_string(),
+        };
+        let row = |group: Group| {
+            [
+                name.clone(),
+                group.weight.to_string(),
+                group.imb_numa_nr.to_string(),
+                group.words(machine),
+            ]
+        };
+        rows.extend(groups(machine, levels, at).into_iter().map(row));
+    }
+    match rows.len() {
+        1 => String::new(),
+        _ => table(&rows),
+    }
+}
+
+fn warning_list(machine: &Machine, levels: &Levels) -> String {
+    warnings(machine, levels)
         .iter()
         .map(|warning| format!("warning: {warning}\n"))
         .collect()
@@ -253,109 +226,10 @@ fn push_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-#[derive(Serialize)]
-struct MachineJson<'a> {
-    format: u32,
-    nr_cpu_ids: usize,
-    cpus: String,
-    smt: bool,
-    nodes: Vec<NodeJson>,
-    warnings: &'a [String],
-}
-
-#[derive(Serialize)]
-struct NodeJson {
-    index: NodeIdx,
-    id: u32,
-    memory_only: bool,
-    memory_mib: Option<u64>,
-    weight: u32,
-    cpus: String,
-    distances: Vec<u32>,
-    nearest_first: Vec<u32>,
-    llcs: Vec<LlcJson>,
-}
-
-#[derive(Serialize)]
-struct LlcJson {
-    index: u16,
-    level: Option<u8>,
-    #[serde(rename = "virtual")]
-    is_virtual: bool,
-    weight: u32,
-    cpus: String,
-    cores: Vec<String>,
-}
-
-impl<'a> MachineJson<'a> {
-    fn of(machine: &'a Machine) -> Self {
-        Self {
-            format: 1,
-            nr_cpu_ids: machine.nr_cpu_ids(),
-            cpus: cpulist::format(machine.cpus().iter().map(|cpu| cpu.id)),
-            smt: machine.smt(),
-            nodes: machine
-                .nodes()
-                .iter()
-                .map(|node| NodeJson::of(machine, node))
-                .collect(),
-            warnings: machine.warnings(),
-        }
-    }
-}
-
-impl NodeJson {
-    fn of(machine: &Machine, node: &Node) -> Self {
-        let nodes = machine.nodes();
-        let order = machine.nearest_first(node.idx);
-        Self {
-            index: node.idx,
-            id: node.id,
-            memory_only: node.memory_only,
-            memory_mib: node.memory_mib,
-            weight: node.weight(),
-            cpus: cpulist::format(machine.kernel_ids(&node.cpus)),
-            distances: nodes
-                .iter()
-                .map(|to| machine.distance(node.idx, to.idx))
-                .collect(),
-            nearest_first: order
-                .iter()
-                .map(|other| nodes[other.as_usize()].id)
-                .collect(),
-            llcs: llcs_of(machine, node)
-                .iter()
-                .map(|llc| LlcJson::of(machine, llc))
-                .collect(),
-        }
-    }
-}
-
-impl LlcJson {
-    fn of(machine: &Machine, llc: &Llc) -> Self {
-        let cores = &machine.cores()[llc.cores.start as usize..llc.cores.end as usize];
-        let siblings = cores.iter().map(|core| {
-            cpulist::format(
-                core.cpus
-                    .iter()
-                    .map(|cpu| machine.cpus()[cpu.as_usize()].id),
-            )
-        });
-        Self {
-            index: llc.idx.0,
-            level: llc.level,
-            is_virtual: llc.is_virtual,
-            weight: llc.weight(),
-            cpus: cpulist::format(machine.kernel_ids(&llc.cpus)),
-            cores: siblings.collect(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::MachineBuilder;
+    use crate::machine::{CpuDesc, MachineBuilder};
 
     #[test]
     fn one_llc_per_node_needs_no_list_of_them() {
@@ -374,6 +248,10 @@ distance    0    1    7
        0   10   20   20
        1   20   10   20
        7   20   20   10
+
+level  span  imb_numa_nr  of
+ node     8            1  all
+   20    16            1  all
 
 warning: odd.
 ";
@@ -401,23 +279,73 @@ warning: odd.
     }
 
     #[test]
-    fn json_says_what_the_documentation_says() {
-        let mut builder = MachineBuilder::uniform(2, 2, 1, 2);
-        builder.distance(0, 1, 21);
-        let json = render_json(&builder.build().unwrap()).unwrap();
-        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(json["format"], 1);
-        assert_eq!(json["nr_cpu_ids"], 8);
-        assert_eq!(json["smt"], true);
-        assert_eq!(json["warnings"], serde_json::json!([]));
-        let node = serde_json::json!({
-            "index": 1, "id": 1, "memory_only": false, "memory_mib": null, "weight": 4,
-            "cpus": "4-7", "distances": [20, 10], "nearest_first": [1, 0],
-            "llcs": [
-                { "index": 2, "level": 3, "virtual": false, "weight": 2, "cpus": "4-5", "cores": ["4-5"] },
-                { "index": 3, "level": 3, "virtual": false, "weight": 2, "cpus": "6-7", "cores": ["6-7"] },
-            ],
-        });
-        assert_eq!(json["nodes"][1], node);
+    fn cpus_with_the_same_numbers_are_together() {
+        // A line of four nodes of 16 CPUs; see tests/machine_levels.rs for the arithmetic.
+        let mut builder = MachineBuilder::uniform(4, 1, 16, 1);
+        for (from, to) in (0..4u32).flat_map(|from| (0..4).map(move |to| (from, to))) {
+            builder.distance(from, to, 10 + 10 * from.abs_diff(to));
+        }
+        let machine = builder.build().unwrap();
+        let expected = "\
+level  span  imb_numa_nr  of
+ node    16            2  all
+   20    32            2  nodes 0,3
+   20    48            2  nodes 1-2
+   30    48            2  nodes 0,3
+   30    64            2  nodes 1-2
+   40    64            4  nodes 0,3
+";
+        assert_eq!(level_table(&machine, &Levels::of(&machine)), expected);
+    }
+
+    #[test]
+    fn numbers_that_differ_inside_a_node_name_its_cpus() {
+        let mut builder = MachineBuilder::new();
+        builder.node(0, None).node(1, None);
+        for id in 0..32 {
+            // LLCs of 12 and 4 CPUs: 16 / 12 is 1, so 16 / 8 = 2; 16 / 4 = 4.
+            builder.cpu(CpuDesc {
+                id,
+                node: id / 16,
+                llc: u32::from(id % 16 >= 12),
+                core: id,
+                level: Some(3),
+                little: false,
+            });
+        }
+        let machine = builder.build().unwrap();
+        let expected = "\
+level  span  imb_numa_nr  of
+ node    16            2  CPUs 0-11,16-27
+ node    16            4  CPUs 12-15,28-31
+   20    32            2  CPUs 0-11,16-27
+   20    32            4  CPUs 12-15,28-31
+";
+        assert_eq!(level_table(&machine, &Levels::of(&machine)), expected);
+    }
+
+    #[test]
+    fn sixteen_nodes_fit_on_a_page() {
+        let mut builder = MachineBuilder::uniform(16, 1, 64, 1);
+        for (from, to) in (0..16u32).flat_map(|from| (0..16).map(move |to| (from, to))) {
+            let distance = match (from == to, from / 4 == to / 4) {
+                (true, _) => 10,
+                (_, true) => 12,
+                _ => 32,
+            };
+            builder.distance(from, to, distance);
+        }
+        let text = render_text(&builder.build().unwrap());
+        // Summary, nodes, distances, levels.
+        assert_eq!(text.lines().count(), 1 + 1 + 17 + 1 + 17 + 1 + 4, "{text}");
+        assert!(text.lines().all(|line| line.len() <= LINE_WIDTH), "{text}");
+    }
+
+    #[test]
+    fn a_machine_without_domains_is_warned_of() {
+        let mut builder = MachineBuilder::uniform(2, 1, 4, 1);
+        builder.distance(0, 1, 10);
+        let text = render_text(&builder.build().unwrap());
+        assert!(text.contains("builds no scheduling domains"), "{text}");
     }
 }

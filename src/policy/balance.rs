@@ -98,6 +98,8 @@ pub struct Balancer {
     average: Vec<u32>,
     now: Vec<u32>,
     llcs: Vec<u32>,
+    /// By node: what its tasks weigh together over the interval, the same way.
+    demand: Vec<u64>,
     /// By pair: settled for this tick.
     closed: Vec<bool>,
     candidates: Candidates,
@@ -133,6 +135,7 @@ impl Balancer {
             average: vec![0; nodes],
             now: vec![0; nodes],
             llcs: vec![0; shape.llc_weight.len()],
+            demand: vec![0; nodes],
             closed: vec![false; nodes * nodes],
             candidates: Candidates::new(nodes, tasks),
             shape,
@@ -154,8 +157,10 @@ impl Balancer {
             let (outcome, done) = self.settle(obs, &gap, budget, out);
             budget -= done;
             self.report(out, gap.from, gap.to, outcome);
-            if done == 0 {
-                self.closed[gap.from * self.shape.nodes() + gap.to] = true;
+            let nodes = self.shape.nodes();
+            match done {
+                0 => self.closed[gap.from * nodes + gap.to] = true,
+                _ => self.closed[gap.to * nodes + gap.from] = true,
             }
         }
     }
@@ -164,6 +169,7 @@ impl Balancer {
         for (node, seen) in obs.nodes.iter().enumerate().take(self.shape.nodes()) {
             self.average[node] = seen.committed_avg();
             self.now[node] = seen.committed_now();
+            self.demand[node] = u64::from(seen.committed_avg()) * u64::from(seen.task_weight);
         }
         self.llcs.copy_from_slice(&obs.llcs);
         self.closed.fill(false);
@@ -276,23 +282,18 @@ impl Balancer {
     /// would be with one task more: the comparison that fork placement makes.
     fn weight_to_move(&self, obs: &Observation, from: usize, to: usize) -> Option<u64> {
         let weight = &self.shape.weight;
-        let task_weight = |node: usize| obs.nodes[node].task_weight;
-        let of = |tasks: u64, node: usize| Utilisation::of(tasks, task_weight(node), weight[node]);
-        let clearly = |tasks: &[u32]| {
-            of(tasks[from].into(), from).is_clearly_above(of(u64::from(tasks[to]) + 1, to))
-        };
-        if !clearly(&self.average) || !clearly(&self.now) {
+        let one_more = u64::from(obs.nodes[to].task_weight);
+        let here = Utilisation::of(self.demand[from], 1, weight[from]);
+        let there = Utilisation::of(self.demand[to] + one_more, 1, weight[to]);
+        if !here.is_clearly_above(there) {
             return None;
         }
-        let demand = |node: usize| {
-            let tasks = self.average[node].min(1 << 24);
-            u64::from(tasks) * u64::from(task_weight(node).clamp(1, 10_000))
-        };
-        let more = demand(from) * u64::from(weight[to]);
-        let less = demand(to) * u64::from(weight[from]);
+        let more = u128::from(self.demand[from]) * u128::from(weight[to]);
+        let less = u128::from(self.demand[to]) * u128::from(weight[from]);
         // Half of the excess of demand, which is twice this. Less than an average task is no gain.
-        let half = more.saturating_sub(less) / u64::from(weight[from] + weight[to]);
-        (half >= u64::from(task_weight(from))).then_some(half)
+        let half = more.saturating_sub(less) / u128::from(weight[from] + weight[to]);
+        let half = half.min(u64::MAX.into()) as u64;
+        (half >= u64::from(obs.nodes[from].task_weight)).then_some(half)
     }
 
     /// Move what the gap allows; returns the outcome and how many tasks moved.
@@ -327,6 +328,9 @@ impl Balancer {
             self.llcs[usize::from(llc)] += 1;
             let left = &mut self.llcs[usize::from(task.llc)];
             *left = left.saturating_sub(1);
+            let weight = u64::from(task.weight);
+            self.demand[gap.from] = self.demand[gap.from].saturating_sub(weight);
+            self.demand[gap.to] += weight;
             out.moves.push(Move {
                 slot: task.slot,
                 seq: task.seq,

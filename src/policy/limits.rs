@@ -72,7 +72,8 @@ pub struct Utilisation {
 }
 
 impl Utilisation {
-    /// `tasks`, at most 2^32, of the average weight `task_weight` (100 is nice 0) on `cpus`, which is not 0.
+    /// `tasks` of the average weight `task_weight` (100 is nice 0) on `cpus`, which is not 0. The product
+    /// of the first two is below 2^64.
     pub const fn of(tasks: u64, task_weight: u32, cpus: u32) -> Self {
         Self {
             demand: tasks as u128 * task_weight as u128,

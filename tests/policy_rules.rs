@@ -212,7 +212,7 @@ fn crowd() -> impl Strategy<Value = Vec<u16>> {
 }
 
 fn at(place: u16, nodes: usize) -> usize {
-    usize::from(place) * nodes >> 16
+    (usize::from(place) * nodes) >> 16
 }
 
 proptest! {

@@ -186,6 +186,8 @@ struct cpu_ctx {
 /* Argument of the observe program, which brings llc_counters.waiting up to date. */
 struct observe_arg {
 	u64 now;		/* BPF's clock */
+	u32 self_llc;		/* where the caller is counted as running; NO_LLC: nowhere */
+	u32 pad;
 };
 
 #endif

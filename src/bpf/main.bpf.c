@@ -407,9 +407,11 @@ void BPF_STRUCT_OPS(ballast_exit, struct scx_exit_info *ei)
 SEC("syscall")
 int ballast_observe(struct observe_arg *arg)
 {
+	struct task_ctx *tc = task_ctx_of(bpf_get_current_task_btf());
 	u32 i;
 
 	arg->now = scx_bpf_now();
+	arg->self_llc = tc && (tc->where & 0xff) == WHERE_RUNNING ? where_llc(tc->where) : NO_LLC;
 	bpf_for(i, 0, nr_llcs) {
 		struct llc_counters *lc = llc_counters_of(i);
 		s32 n = scx_bpf_dsq_nr_queued(LLC_QUEUE(i));

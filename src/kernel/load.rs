@@ -215,8 +215,9 @@ impl<'obj> Scheduler<'obj> {
         Ok(info.should_restart())
     }
 
-    /// Let BPF bring the queue lengths up to date; returns its clock, in ns.
-    pub(super) fn observe_queues(&self) -> Result<u64> {
+    /// Let BPF bring the queue lengths up to date; returns its clock, in ns, and the LLC in which this
+    /// very thread is counted as running, if it is.
+    pub(super) fn observe_queues(&self) -> Result<(u64, Option<usize>)> {
         let mut arg = intf::observe_arg::default();
         // SAFETY: a repr(C) struct of integers, borrowed for the call alone.
         let bytes = unsafe {
@@ -234,7 +235,8 @@ impl<'obj> Scheduler<'obj> {
             .ballast_observe
             .test_run(input)
             .context("running the observe program")?;
-        Ok(arg.now)
+        let counted = arg.self_llc != intf::NO_LLC;
+        Ok((arg.now, counted.then_some(arg.self_llc as usize)))
     }
 
     /// Slots ever used and slots in use now.

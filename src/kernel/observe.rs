@@ -72,7 +72,7 @@ pub(super) fn epoch_at(now: u64, epoch_ns: u64) -> Option<u32> {
 impl Scheduler<'_> {
     /// Observe now.
     pub fn observe(&self, machine: &Machine) -> Result<Observation> {
-        let now = self.observe_queues()?;
+        let (now, _) = self.observe_queues()?;
         let epoch = epoch_at(now, self.newborn_epoch_ns);
         let mut nodes = vec![NodeLoad::default(); machine.nr_cpu_nodes()];
         for (load, node) in nodes.iter_mut().zip(machine.cpu_nodes()) {

@@ -50,12 +50,12 @@ impl TickObserver {
         machine: &Machine,
         obs: &mut Observation,
     ) -> Result<bool> {
-        let now = sched.observe_queues()?;
+        let (now, own_llc) = sched.observe_queues()?;
         let elapsed = now.saturating_sub(self.at);
         let first = self.at == 0;
         self.at = now;
         obs.at = now;
-        self.read_counters(sched, machine, elapsed, obs);
+        self.read_counters(sched, machine, own_llc, elapsed, obs);
         self.read_slots(sched, elapsed, obs);
         Ok(!first && elapsed > 0)
     }
@@ -64,6 +64,7 @@ impl TickObserver {
         &mut self,
         sched: &Scheduler<'_>,
         machine: &Machine,
+        own_llc: Option<usize>,
         elapsed: u64,
         obs: &mut Observation,
     ) {
@@ -75,7 +76,9 @@ impl TickObserver {
                 continue;
             };
             let node = &mut obs.nodes[llc.node.as_usize()];
-            let running = counters.running.max(0) as u32;
+            // The daemon runs whenever it looks; seen by it, its own node would always be fuller.
+            let own = i64::from(own_llc == Some(llc.idx.as_usize()));
+            let running = (counters.running - own).max(0) as u32;
             let newborn = epoch.map_or(0, |epoch| newborns(&counters, epoch));
             node.running += running;
             node.newborn += newborn;

@@ -151,12 +151,14 @@ impl Balancer {
         out.moves.clear();
         out.verdicts.clear();
         self.begin(obs);
-        self.report_tolerated(obs, limits, out);
+        self.report_tolerated(limits, out);
         let mut budget = self.budget;
         while let Some(gap) = self.worst(obs, limits) {
+            // The numbers that it is decided by, before the moves change them.
+            let verdict = self.verdict(gap.from, gap.to, Outcome::Over);
             let (outcome, done) = self.settle(obs, &gap, budget, out);
             budget -= done;
-            self.report(out, gap.from, gap.to, outcome);
+            out.verdicts.push(Verdict { outcome, ..verdict });
             let nodes = self.shape.nodes();
             match done {
                 0 => self.closed[gap.from * nodes + gap.to] = true,
@@ -196,7 +198,7 @@ impl Balancer {
     }
 
     /// Pairs that differ by 2 or more and are left alone by the limit.
-    fn report_tolerated(&self, _obs: &Observation, limits: &PairLimits, out: &mut Decisions) {
+    fn report_tolerated(&self, limits: &PairLimits, out: &mut Decisions) {
         let nodes = self.shape.nodes();
         for (a, b) in (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b))) {
             let (load_a, load_b) = (self.load(&self.average, a), self.load(&self.average, b));
@@ -204,7 +206,7 @@ impl Balancer {
                 && !self.both_full(a, b)
                 && limits.leaves_alone(load_a, load_b)
             {
-                self.report(out, a, b, Outcome::Tolerated);
+                out.verdicts.push(self.verdict(a, b, Outcome::Tolerated));
             }
         }
     }
@@ -359,15 +361,14 @@ impl Balancer {
         (llcs.start + best.unwrap_or(0) as usize) as u16
     }
 
-    fn report(&self, out: &mut Decisions, from: usize, to: usize, outcome: Outcome) {
-        let excess = self.excess(&self.average, from, to);
-        out.verdicts.push(Verdict {
+    fn verdict(&self, from: usize, to: usize, outcome: Outcome) -> Verdict {
+        Verdict {
             from: from as u8,
             to: to as u8,
-            excess,
+            excess: self.excess(&self.average, from, to),
             excess_now: self.excess(&self.now, from, to),
             tasks: (self.average[from], self.average[to]),
             outcome,
-        });
+        }
     }
 }

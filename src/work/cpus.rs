@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::machine::limits::MAX_CPU_IDS;
 use crate::machine::{Machine, cpulist};
+use crate::policy::compile::NodeShape;
 
 /// Bits of a word of the kernel's CPU masks.
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
@@ -112,6 +113,7 @@ pub struct NodeMap {
     /// By kernel CPU id: dense index among the nodes that have CPUs.
     node_of_cpu: Vec<Option<u16>>,
     weights: Vec<u32>,
+    limits: Vec<u32>,
 }
 
 impl NodeMap {
@@ -123,6 +125,7 @@ impl NodeMap {
     fn new(machine: &Machine, allowed: &CpuSet) -> NodeMap {
         let mut node_of_cpu = vec![None; machine.nr_cpu_ids()];
         let mut weights = vec![0; machine.nr_cpu_nodes()];
+        let shapes = NodeShape::all(machine);
         for cpu in machine.cpus() {
             node_of_cpu[cpu.id as usize] = Some(cpu.node.0);
             weights[cpu.node.as_usize()] += u32::from(allowed.contains(cpu.id));
@@ -130,6 +133,7 @@ impl NodeMap {
         NodeMap {
             node_of_cpu,
             weights,
+            limits: shapes.iter().map(|shape| shape.imb_numa_nr).collect(),
         }
     }
 
@@ -141,6 +145,11 @@ impl NodeMap {
     /// Per node that has CPUs: how many of them the process may use.
     pub fn weights(&self) -> &[u32] {
         &self.weights
+    }
+
+    /// Per node that has CPUs: up to how many tasks it counts as lightly loaded (imb_numa_nr).
+    pub fn limits(&self) -> &[u32] {
+        &self.limits
     }
 
     /// How many of the `cpus` are on each node that has CPUs.

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `tasks`, `repeats`, `mode`, `nodes` | what was run, on how many nodes that have CPUs |
 //! | `even`, `last_even` | share of the repeats, 0 to 1, whose spread of first (last) is at most 1 |
+//! | `tolerated` | share whose first, with the forking task counted on its node, the rules tolerate |
 //! | `first_spread_median`, `last_spread_median` | spread: largest excess of one node over another |
 //! | `migrations` | changes of node between first and last, of all tasks in all repeats |
 //! | `wall_ms_median` | from before the first fork until the last task is gone |
@@ -30,7 +31,7 @@ use clap::Args;
 use super::clock;
 use super::cpus::{self, NodeMap};
 use super::crew::CrewArgs;
-use super::numbers::{median, spread};
+use super::numbers::{self, median, spread};
 use super::output::{Output, ResultLine};
 use super::shared::{Shareable, Shared};
 
@@ -106,6 +107,8 @@ struct Burst {
     birth: Vec<u32>,
     first: Vec<u32>,
     last: Vec<u32>,
+    /// Node of the forking task.
+    parent: usize,
     node_changes: u64,
     wall: u64,
 }
@@ -136,6 +139,7 @@ fn burst(args: &ForkBurstArgs, nodes: &Arc<NodeMap>, output: &mut Output) -> Res
     let sleep = args.sleep_ms * NANOS_PER_MILLI;
     let spin = args.spin_ms * NANOS_PER_MILLI;
     let mut crew = args.crew.crew()?;
+    let parent = nodes.node_of(cpus::current());
     let start = clock::now();
     for task in 0..args.tasks as usize {
         let (slots, nodes) = (Arc::clone(&slots), Arc::clone(nodes));
@@ -169,6 +173,9 @@ fn burst(args: &ForkBurstArgs, nodes: &Arc<NodeMap>, output: &mut Output) -> Res
         birth: nodes.count(birth)?,
         first: nodes.count(first)?,
         last: nodes.count(last)?,
+        parent: parent
+            .context("the forking task runs on no known node")?
+            .into(),
         node_changes,
         wall,
     })
@@ -196,11 +203,23 @@ fn summary(args: &ForkBurstArgs, nodes: &NodeMap, bursts: &[Burst]) -> Result<Re
         .with("first_spread_median", middle(&first)?)
         .with_rounded("last_even", even(&last), 3)
         .with("last_spread_median", middle(&last)?)
+        .with_rounded("tolerated", tolerated(nodes, bursts), 3)
         .with(
             "migrations",
             bursts.iter().map(|burst| burst.node_changes).sum::<u64>(),
         )
         .with_rounded("wall_ms_median", middle(&walls)?, 1))
+}
+
+/// The share of the bursts whose first placement the rules tolerate. The forking task is part of the
+/// state in which each of the others was placed.
+fn tolerated(nodes: &NodeMap, bursts: &[Burst]) -> f64 {
+    let is_tolerated = |burst: &&Burst| {
+        let mut counts = burst.first.clone();
+        counts[burst.parent] += 1;
+        numbers::is_tolerated(&counts, nodes.weights(), nodes.limits())
+    };
+    bursts.iter().filter(is_tolerated).count() as f64 / bursts.len().max(1) as f64
 }
 
 /// The share of the spreads that are at most 1, the least that an odd number of tasks allows.

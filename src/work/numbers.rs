@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Counts per node, and medians.
 
-use crate::policy::limits::excess;
+use crate::policy::compile::NUMA_IMBALANCE_MIN;
+use crate::policy::limits::{excess, tolerated};
 
 /// The largest excess of one node over another; most tasks minus fewest on nodes of equal size.
 ///
@@ -12,6 +13,15 @@ pub fn spread(counts: &[u32], weights: &[u32]) -> u64 {
         .flat_map(|(&ca, &wa)| nodes().map(move |(&cb, &wb)| excess(ca, wa, cb, wb)))
         .max()
         .unwrap_or(0)
+}
+
+/// Whether the rules tolerate the state: no node has an excess of more than 1 over another, or of more
+/// than NUMA_IMBALANCE_MIN while it has at most `limits[n]` tasks.
+pub fn is_tolerated(counts: &[u32], weights: &[u32], limits: &[u32]) -> bool {
+    let nodes = || counts.iter().zip(weights);
+    nodes().zip(limits).all(|((&ca, &wa), &limit)| {
+        nodes().all(|(&cb, &wb)| tolerated(ca, wa, cb, wb, limit, NUMA_IMBALANCE_MIN))
+    })
 }
 
 /// The middle value, or the mean of the two middle ones; `None` of nothing. `values` are finite.
@@ -38,6 +48,14 @@ mod tests {
         assert_eq!(spread(&[8, 0], &[8, 0]), 0);
         assert_eq!(spread(&[8], &[8]), 0);
         assert_eq!(spread(&[], &[]), 0);
+    }
+
+    #[test]
+    fn two_more_are_tolerated_up_to_the_limit() {
+        assert!(is_tolerated(&[2, 0], &[16, 16], &[2, 2]));
+        assert!(!is_tolerated(&[2, 0], &[8, 8], &[1, 1]));
+        assert!(!is_tolerated(&[0, 3], &[16, 16], &[4, 4]));
+        assert!(is_tolerated(&[9, 8, 8], &[16; 3], &[0; 3]));
     }
 
     #[test]

@@ -224,7 +224,7 @@ def measure(bench: benches.Bench, plan: dict[str, Any], attached: Attached) -> t
     if not found:
         raise Failed(f"no result of {' '.join(argv)} in:\n{output}")
     details: dict[str, Any] = {}
-    if bench.unit == "even":
+    if bench.unit == "tolerated":
         for place in ("first", "last", "birth"):
             counts = re.findall(rf"^repeat \d+:.* {place} (\d+(?: \d+)*)", output, re.MULTILINE)
             details[place] = [[int(n) for n in of_nodes.split()] for of_nodes in counts]

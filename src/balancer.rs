@@ -79,10 +79,13 @@ impl Balancer {
             .observer
             .observe(sched, machine, &mut self.observation)
             .map_err(|err| anyhow!("observing: {err:#}"))?;
-        sched.set_task_weights(self.observation.nodes.iter().map(|node| node.task_weight));
         if !complete {
+            self.engine.skip(&mut self.observation);
+            self.wishes.replace(sched, &[]);
+            self.tally.count_calm(began.elapsed());
             return Ok(());
         }
+        sched.set_task_weights(self.observation.nodes.iter().map(|node| node.task_weight));
         let decisions = self.engine.tick(&mut self.observation);
         self.wishes.replace(sched, &decisions.moves);
         if let Some(trace) = trace {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the balancer sees: the counters and slots of BPF as an [`Observation`] of the policy.
 //!
-//! A tick reads every slot that was ever used once, and makes no system call but the one that asks
-//! for BPF's clock. It takes no memory: all vectors have their final size from the start.
+//! A tick reads the counters, and makes no system call but the one that asks for BPF's clock. Only when
+//! the counters are not calm it reads the slots as well, each that was ever used once; shares of CPU
+//! time are known from the second such tick in a row. It takes no memory: all vectors have their final
+//! size from the start.
 
 use anyhow::Result;
 
@@ -10,6 +12,7 @@ use super::intf;
 use super::load::Scheduler;
 use super::observe::{epoch_at, newborns};
 use crate::machine::{LlcIdx, Machine};
+use crate::policy::balance::is_calm;
 use crate::policy::limits::NICE_0_WEIGHT;
 use crate::policy::observation::{NodeObs, Observation, Shape, TaskObs};
 
@@ -22,8 +25,10 @@ struct Seen {
 
 /// Remembers the last tick, to tell what happened since.
 pub struct TickObserver {
-    llc_node: Vec<u8>,
+    shape: Shape,
     seen: Vec<Seen>,
+    /// `seen` is of the last tick.
+    has_seen: bool,
     /// Integral of `running` of each node.
     running_ns: Vec<u64>,
     at: u64,
@@ -32,18 +37,20 @@ pub struct TickObserver {
 }
 
 impl TickObserver {
-    /// For `slots` slots; sees nothing until the second tick.
+    /// For `slots` slots.
     pub fn new(shape: &Shape, slots: usize) -> Self {
         Self {
-            llc_node: shape.llc_node.clone(),
+            shape: shape.clone(),
             seen: vec![Seen::default(); slots],
+            has_seen: false,
             running_ns: vec![0; shape.nodes()],
             at: 0,
             weights: vec![(0, 0); shape.nodes()],
         }
     }
 
-    /// Bring `obs` up to date. `false`: this was the first tick, and there is no interval yet.
+    /// Bring `obs` up to date. `false`: there is nothing to decide by, either because all is calm or
+    /// because this was the first look at something.
     pub fn observe(
         &mut self,
         sched: &Scheduler<'_>,
@@ -52,12 +59,16 @@ impl TickObserver {
     ) -> Result<bool> {
         let (now, own_llc) = sched.observe_queues()?;
         let elapsed = now.saturating_sub(self.at);
-        let first = self.at == 0;
+        let first = self.at == 0 || elapsed == 0;
         self.at = now;
         obs.at = now;
         self.read_counters(sched, machine, own_llc, elapsed, obs);
+        if first || is_calm(obs, &self.shape) {
+            self.has_seen = false;
+            return Ok(false);
+        }
         self.read_slots(sched, elapsed, obs);
-        Ok(!first && elapsed > 0)
+        Ok(std::mem::replace(&mut self.has_seen, true))
     }
 
     fn read_counters(
@@ -127,8 +138,7 @@ impl TickObserver {
                 .checked_div(elapsed)
                 .unwrap_or(0)
                 .min(1000);
-            // An owner that came during the first interval has run for longer than that.
-            if busy > 0 && slot.llc < self.llc_node.len() as u32 {
+            if busy > 0 && slot.llc < self.shape.llc_node.len() as u32 {
                 obs.tasks.push(task_obs(i, &slot, busy as u16, obs.at));
             }
         }
@@ -144,7 +154,7 @@ impl TickObserver {
             return;
         }
         let llc = (slot.where_ >> 8 & 0xff_ffff) as usize;
-        let node = self.llc_node.get(llc).map(|&node| usize::from(node));
+        let node = self.shape.llc_node.get(llc).map(|&node| usize::from(node));
         if let Some((tasks, weights)) = node.and_then(|node| self.weights.get_mut(node)) {
             *tasks += 1;
             *weights += u64::from(slot.weight);

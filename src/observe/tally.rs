@@ -20,6 +20,12 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// A tick that took `time` and had nothing to decide.
+    pub fn count_calm(&mut self, time: Duration) {
+        self.ticks += 1;
+        self.tick_time += time;
+    }
+
     /// A tick that took `time` and decided this.
     pub fn count(&mut self, decisions: &Decisions, time: Duration) {
         self.ticks += 1;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::candidates::Candidates;
 use super::compile::{NodeLoad, PairLimits};
 use super::limits::{Utilisation, excess};
-use super::observation::{Observation, Shape};
+use super::observation::{NodeObs, Observation, Shape};
 use super::placement::fork_llc;
 
 /// A task that shall move.
@@ -123,6 +123,23 @@ pub(super) enum Amount {
     Tasks(u32),
     /// Tasks of so much weight together, and at most so many.
     Weight(u64, u32),
+}
+
+/// Whether there is nothing that tasks would have to be looked at for: no node is full, and no two
+/// differ by 2 tasks or more, over the interval or now. Nothing moves then under any rule set.
+pub fn is_calm(obs: &Observation, shape: &Shape) -> bool {
+    let count = |node: &NodeObs| node.committed_avg().max(node.committed_now());
+    let full = |(node, weight): (&NodeObs, &u32)| count(node) >= *weight;
+    let excess_of = |a: usize, b: usize, tasks: fn(&NodeObs) -> u32| {
+        let (na, nb) = (&obs.nodes[a], &obs.nodes[b]);
+        excess(tasks(na), shape.weight[a], tasks(nb), shape.weight[b])
+    };
+    let differ = |a: usize, b: usize| {
+        excess_of(a, b, NodeObs::committed_avg) >= 2 || excess_of(a, b, NodeObs::committed_now) >= 2
+    };
+    let nodes = shape.nodes().min(obs.nodes.len());
+    !obs.nodes.iter().zip(&shape.weight).any(full)
+        && !(0..nodes).any(|a| (0..nodes).any(|b| differ(a, b)))
 }
 
 impl Balancer {

@@ -41,6 +41,12 @@ impl Engine {
         self.balancer.shape()
     }
 
+    /// A tick with nothing to decide by: time passes for earlier moves.
+    pub fn skip(&mut self, obs: &mut Observation) {
+        obs.tasks.clear();
+        self.history.review(obs);
+    }
+
     /// Judge earlier moves, then decide. `obs.held` is filled in.
     pub fn tick(&mut self, obs: &mut Observation) -> &Decisions {
         self.history.review(obs);

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `tasks`, `repeats`, `mode`, `nodes` | what was run, on how many nodes that have CPUs |
 //! | `even`, `last_even` | share of the repeats, 0 to 1, whose spread of first (last) is at most 1 |
-//! | `tolerated` | share whose first, with the forking task counted on its node, the rules tolerate |
+//! | `tolerated`, `birth_tolerated` | share whose first (birth) the rules tolerate, the forking task counted |
 //! | `first_spread_median`, `last_spread_median` | spread: largest excess of one node over another |
 //! | `migrations` | changes of node between first and last, of all tasks in all repeats |
 //! | `wall_ms_median` | from before the first fork until the last task is gone |
@@ -203,7 +203,16 @@ fn summary(args: &ForkBurstArgs, nodes: &NodeMap, bursts: &[Burst]) -> Result<Re
         .with("first_spread_median", middle(&first)?)
         .with_rounded("last_even", even(&last), 3)
         .with("last_spread_median", middle(&last)?)
-        .with_rounded("tolerated", tolerated(nodes, bursts), 3)
+        .with_rounded(
+            "tolerated",
+            tolerated(nodes, bursts, |burst| &burst.first),
+            3,
+        )
+        .with_rounded(
+            "birth_tolerated",
+            tolerated(nodes, bursts, |burst| &burst.birth),
+            3,
+        )
         .with(
             "migrations",
             bursts.iter().map(|burst| burst.node_changes).sum::<u64>(),
@@ -211,11 +220,11 @@ fn summary(args: &ForkBurstArgs, nodes: &NodeMap, bursts: &[Burst]) -> Result<Re
         .with_rounded("wall_ms_median", middle(&walls)?, 1))
 }
 
-/// The share of the bursts whose first placement the rules tolerate. The forking task is part of the
+/// The share of the bursts whose placement the rules tolerate. The forking task is part of the
 /// state in which each of the others was placed.
-fn tolerated(nodes: &NodeMap, bursts: &[Burst]) -> f64 {
+fn tolerated(nodes: &NodeMap, bursts: &[Burst], counts: fn(&Burst) -> &[u32]) -> f64 {
     let is_tolerated = |burst: &&Burst| {
-        let mut counts = burst.first.clone();
+        let mut counts = counts(burst).to_vec();
         counts[burst.parent] += 1;
         numbers::is_tolerated(&counts, nodes.weights(), nodes.limits())
     };

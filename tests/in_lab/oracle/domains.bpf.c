@@ -32,7 +32,7 @@ struct oracle_domain {
 	u64 span[SPAN_WORDS];	/* bit n of word n / 64: the kernel's CPU n */
 };
 
-/* Until 7.0 the span is a member; since then it lies behind the structure. */
+/* Where it is a member; newer kernels, 7.3 for one, keep it behind the structure. */
 struct sched_domain___span {
 	unsigned long span[1];
 } __attribute__((preserve_access_index));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Builds the BPF side: finds a clang, compiles src/bpf/main.bpf.c on the headers that scx_cargo
 //! ships, generates the skeleton, binds the structures that both sides share, and compiles the
-//! helper-free rules for the host so that tests can compare them with the Rust ones.
+//! helper-free rules for the host so that tests can compare them with the Rust ones. The program
+//! with which a test reads the kernel's own scheduling domains is built likewise.
 //!
-//! scx_cargo's BpfBuilder gives every object and skeleton one fixed name; a second BPF program in
+//! scx_cargo's BpfBuilder gives every object and skeleton one fixed name; the second BPF program of
 //! this crate would overwrite the first. Hence only its headers and flags are used.
 
 use std::env;
@@ -80,6 +81,7 @@ fn git_version() -> String {
 fn main() -> Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed=src/bpf");
+    println!("cargo:rerun-if-changed=tests/in_lab/oracle/domains.bpf.c");
     println!("cargo:rerun-if-changed=.git/HEAD");
     println!("cargo:rerun-if-changed=.git/index");
     println!("cargo:rerun-if-env-changed=BPF_CLANG");
@@ -91,13 +93,18 @@ fn main() -> Result<()> {
     unsafe { env::set_var("BPF_CLANG", &clang) };
     let mut flags = bpf_flags(&out)?;
     flags.push("-Werror".into());
-    SkeletonBuilder::new()
-        .source("src/bpf/main.bpf.c")
-        .obj(out.join("ballast.bpf.o"))
-        .clang(&clang)
-        .clang_args(&flags)
-        .build_and_generate(out.join("ballast_skel.rs"))
-        .context("building src/bpf/main.bpf.c")?;
+    for (source, name) in [
+        ("src/bpf/main.bpf.c", "ballast"),
+        ("tests/in_lab/oracle/domains.bpf.c", "oracle"),
+    ] {
+        SkeletonBuilder::new()
+            .source(source)
+            .obj(out.join(format!("{name}.bpf.o")))
+            .clang(&clang)
+            .clang_args(&flags)
+            .build_and_generate(out.join(format!("{name}_skel.rs")))
+            .with_context(|| format!("building {source}"))?;
+    }
 
     bindgen::Builder::default()
         .header("src/bpf/intf.h")

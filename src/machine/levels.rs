@@ -18,6 +18,8 @@
 //!   least 1. A wider domain has that times span / span of the first NUMA domain, at least times 1.
 //!   All divisions are of integers and cut off. Domains inside the LLC have 0.
 //! - Only then are domains removed: one of a single CPU, and one of the same span as the next lower.
+//!   So is a distant one of a new span whose new CPUs reach all others on a lower level already, as
+//!   can be when distances depend on the direction: they have no domain there to make a group of.
 //!   So on a node of one LLC the MC domain, with its 0, outlives PKG, and what PKG had is seen on
 //!   the NUMA domains alone.
 //!
@@ -36,8 +38,9 @@
 //! - Distances are the firmware's. Newer kernels (7.3 does, 6.12 does not) average those between
 //!   packages on two Intel models with three and more nodes per package (Granite Rapids, Clearwater
 //!   Forest; `arch_sched_node_distance`), which merges levels and is not shown in sysfs.
-//! - With distances that depend on the direction, a wide level may come out with a single group of
-//!   CPUs, and beyond node_reclaim_distance the kernel then removes it although its span is new.
+//! - Beyond [`RECLAIM_DISTANCE`] the kernel also removes a domain of a single group of CPUs. x86 has 32
+//!   there on AMD from Zen on, which sysfs does not show; it matters only for levels of 31 and 32 with
+//!   distances that depend on the direction.
 //! - Local distances that differ, or remote ones that equal them, give NODE domains of several nodes;
 //!   see [`Levels::sane`].
 //!
@@ -46,6 +49,9 @@
 
 use super::{CpuIdx, Llc, Machine, Node, NodeIdx};
 use std::collections::BTreeMap;
+
+/// Beyond it the kernel neither spreads forks over a domain nor pulls wake-ups (`node_reclaim_distance`).
+const RECLAIM_DISTANCE: u32 = 30;
 
 /// A set of nodes with CPUs: bit `n` is the node of [`NodeIdx`] `n`.
 pub type NodeSet = u64;
@@ -214,6 +220,27 @@ fn numa_levels(machine: &Machine) -> Vec<NumaLevel> {
         .collect()
 }
 
+/// The nodes within the first `levels` levels of the node `at`.
+///
+/// The kernel adds what a lower domain has and a higher one lacks, as when firmware has a node
+/// farther from itself than from others.
+fn reach(numa: &[NumaLevel], at: usize, levels: usize) -> NodeSet {
+    let spans = numa[..levels].iter().map(|level| level.spans[at]);
+    spans.fold(1 << at, |nodes, span| nodes | span)
+}
+
+/// Is the domain of `at` on a level of the kernel's a single group? Groups are made of the domains
+/// that its CPUs have on that level, and those that reach every node on a lower one have none.
+fn single_group(numa: &[NumaLevel], at: usize, level: usize) -> bool {
+    let news = reach(numa, at, level + 1) & !reach(numa, at, level);
+    let nodes = numa[level].spans.len();
+    let ended = |node: &usize| reach(numa, *node, level).count_ones() as usize == nodes;
+    news != 0
+        && (0..nodes)
+            .filter(|node| news >> node & 1 == 1)
+            .all(|node| ended(&node))
+}
+
 /// The domains of a CPU in `node` whose real LLC has `llc` CPUs and whose core has `smt`.
 fn chain(machine: &Machine, numa: &[NumaLevel], node: &Node, llc: u32, smt: u32) -> Vec<Domain> {
     let mut spans = vec![
@@ -221,11 +248,8 @@ fn chain(machine: &Machine, numa: &[NumaLevel], node: &Node, llc: u32, smt: u32)
         (DomainKind::Llc, llc),
         (DomainKind::Pkg, node.weight()),
     ];
-    // The kernel adds what a lower domain has and a higher one lacks, as when firmware has a node
-    // farther from itself than from others.
-    let mut nodes: NodeSet = 1 << node.idx.0;
     for (at, level) in numa.iter().enumerate() {
-        nodes |= level.span(node.idx);
+        let nodes = reach(numa, node.idx.as_usize(), at + 1);
         let kind = match at {
             0 => DomainKind::Node,
             _ => DomainKind::Numa(level.distance),
@@ -242,6 +266,13 @@ fn chain(machine: &Machine, numa: &[NumaLevel], node: &Node, llc: u32, smt: u32)
         .find(|(kind, _)| matches!(kind, DomainKind::Numa(_)))
         .map_or(node.weight(), |&(_, weight)| weight);
     let above_llc = imb_above_llc(node.weight(), llc);
+    let pointless = |kind| match kind {
+        DomainKind::Numa(distance) if distance > RECLAIM_DISTANCE => {
+            let level = numa.iter().position(|level| level.distance == distance);
+            level.is_some_and(|level| single_group(numa, node.idx.as_usize(), level))
+        }
+        _ => false,
+    };
     let mut below = 0;
     let mut domains = Vec::with_capacity(spans.len());
     for (kind, weight) in spans {
@@ -252,7 +283,7 @@ fn chain(machine: &Machine, numa: &[NumaLevel], node: &Node, llc: u32, smt: u32)
                 DomainKind::Smt | DomainKind::Llc => 0,
                 _ => above_llc * (weight / first_numa).max(1),
             },
-            degenerate: weight == 1 || weight == below,
+            degenerate: weight == 1 || weight == below || pointless(kind),
         });
         below = weight;
     }

@@ -18,6 +18,7 @@
 
 mod client;
 mod guest;
+mod oracle;
 mod sched;
 mod tasks;
 mod work;

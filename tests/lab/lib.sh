@@ -7,6 +7,9 @@ lab_dir=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 repo_dir=$(cd -- "$lab_dir/../.." && pwd -P)
 lab_cache=${SCX_BALLAST_LAB_CACHE:-${HOME:-/root}/.cache/scx_ballast-lab}
 
+# The tables of machines, in the order in which a name is looked up.
+lab_machines=("$lab_dir/machines" "$lab_dir/oracle-machines")
+
 # Pinned tools.
 virtiofsd_version=1.14.0
 

@@ -81,6 +81,63 @@ fn fork_burst_prints_a_line_per_repeat() {
 }
 
 #[test]
+fn mpi_counts_every_rank() {
+    let values = result("mpi --ranks 5 --sleep-ms 20 --iterations 6 --passes 3 --memory-mib 1");
+    for (key, value) in [("ranks", 5.0), ("iterations", 6.0), ("memory_mib", 1.0)] {
+        assert_eq!(number(&values, key), value, "{key}");
+    }
+    for key in ["birth", "first", "last"] {
+        let counts = numbers(&values, key);
+        assert_eq!(counts.len() as f64, number(&values, "nodes"));
+        assert_eq!(counts.iter().sum::<f64>(), 5.0, "{values:?}");
+    }
+    let (median, max) = ("round_spread_median", "round_spread_max");
+    assert!(number(&values, median) <= number(&values, max));
+    let (run, wall) = (number(&values, "run_ms"), number(&values, "wall_ms"));
+    assert!(run > 0.0 && wall >= run + 19.0, "{values:?}");
+    assert!(number(&values, "moved_ranks") <= number(&values, "migrations"));
+    if number(&values, "nodes") == 1.0 {
+        assert_eq!(number(&values, max), 0.0);
+        assert_eq!(number(&values, "migrations"), 0.0);
+    }
+}
+
+#[test]
+fn mpi_prints_ranks_and_rounds() {
+    let output =
+        work("mpi --ranks 3 --sleep-ms 0 --iterations 4 --passes 1 --memory-mib 1 --verbose");
+    let text = String::from_utf8(output.stdout).expect("output is text");
+    for (start, lines) in [("rank ", 3), ("round ", 4), ("ranks: ", 1), ("result ", 1)] {
+        let found = text.lines().filter(|line| line.starts_with(start)).count();
+        assert_eq!(found, lines, "{text}");
+    }
+}
+
+/// Ranks are what they are even when the program's file is no longer there, and on their own they
+/// are an error.
+#[test]
+fn mpi_ranks_are_for_the_launcher() {
+    let own = "mpi-rank --ranks 1 --rank 0 --board 0 --slots 1 --samples 2 --launcher";
+    for launcher in ["1".to_owned(), std::process::id().to_string()] {
+        let output = work(&format!("{own} {launcher}"));
+        assert!(matches!(output.status.code(), Some(1..=255)));
+        assert!(output.stdout.is_empty());
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let copy = directory.path().join("copy");
+    std::fs::copy(BALLAST, &copy).expect("it can be copied");
+    let launcher = Command::new(&copy)
+        .args("work mpi --ranks 2 --sleep-ms 300 --iterations 1 --memory-mib 1".split(' '))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the copy runs");
+    std::thread::sleep(Duration::from_millis(100));
+    std::fs::remove_file(&copy).expect("it can be removed");
+    let output = launcher.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
 fn pairs_of_every_kind_make_round_trips() {
     for mode in ["processes", "threads"] {
         for kind in ["pipe", "futex", "socket"] {
@@ -148,6 +205,11 @@ fn bad_arguments_are_refused() {
         "fork-burst --tasks 0",
         "fork-burst --tasks -1",
         "fork-burst --sleep-ms x",
+        "mpi --ranks 0",
+        "mpi --memory-mib 0",
+        "mpi --iterations 10001",
+        "mpi-rank",
+        "mpi-rank --rank 0 --launcher 1 --board 1 --slots 2",
         "pairs --kind telepathy",
         "pairs --cpus 0",
         "pairs --loops 0",
@@ -192,11 +254,22 @@ fn a_reader_that_leaves_is_an_error() {
     assert_eq!(child.wait().expect("it ends").code(), Some(1));
 }
 
-/// A killed workload takes its children with it.
+/// A killed workload takes its children with it, also those that exec'ed.
 #[test]
 fn nothing_outlives_the_workload() {
+    killed_alone("hogs --nice 19,19,19 --seconds 600", "scx_ballast");
+    killed_alone(
+        "mpi --ranks 3 --sleep-ms 1 --iterations 10000 --memory-mib 1 --passes 1000",
+        "ballast-rank",
+    );
+    killed_alone("mpi --ranks 3 --sleep-ms 600000", "scx_ballast");
+}
+
+/// Kills a workload once it has three children of that name, and waits until those are gone.
+fn killed_alone(line: &str, name: &str) {
     let mut workload = Command::new(BALLAST)
-        .args("work hogs --nice 19,19,19 --seconds 600".split(' '))
+        .arg("work")
+        .args(line.split(' '))
         .stdout(Stdio::null())
         .spawn()
         .expect("the binary was built for this test");
@@ -205,7 +278,8 @@ fn nothing_outlives_the_workload() {
     let pids = loop {
         // Not every kernel has this file.
         let pids = std::fs::read_to_string(&children).unwrap_or_default();
-        if pids.split_whitespace().count() == 3 || Instant::now() > end {
+        let named = pids.split_whitespace().filter(|pid| running(pid, name));
+        if named.count() == 3 || Instant::now() > end {
             break pids;
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -213,8 +287,8 @@ fn nothing_outlives_the_workload() {
     workload.kill().expect("it can be killed");
     workload.wait().expect("it ends");
     for pid in pids.split_whitespace() {
-        while running(pid) {
-            assert!(Instant::now() < end, "{pid} is still there");
+        while running(pid, name) {
+            assert!(Instant::now() < end, "{pid} of {line} is still there");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -223,8 +297,19 @@ fn nothing_outlives_the_workload() {
 /// A member that dies fails the workload instead of hanging it.
 #[test]
 fn a_killed_member_is_an_error() {
+    killed_member("pairs --loops 1000000000000", "wakee 0", "scx_ballast");
+    killed_member(
+        "mpi --ranks 2 --iterations 10000 --memory-mib 1 --passes 1000",
+        "rank 1",
+        "ballast-rank",
+    );
+}
+
+/// Kills the second child of a workload once it has that name.
+fn killed_member(line: &str, member: &str, name: &str) {
     let mut workload = Command::new(BALLAST)
-        .args("work pairs --loops 1000000000000".split(' '))
+        .arg("work")
+        .args(line.split(' '))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -234,9 +319,9 @@ fn a_killed_member_is_an_error() {
     let pid = loop {
         let pids = std::fs::read_to_string(&children).unwrap_or_default();
         match pids.split_whitespace().nth(1) {
-            Some(pid) => break Some(pid.to_owned()),
-            None if Instant::now() > end => break None,
-            None => std::thread::sleep(Duration::from_millis(5)),
+            Some(pid) if running(pid, name) => break Some(pid.to_owned()),
+            _ if Instant::now() > end => break None,
+            _ => std::thread::sleep(Duration::from_millis(5)),
         }
     };
     let Some(pid) = pid else {
@@ -253,13 +338,13 @@ fn a_killed_member_is_an_error() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(
-        errors.contains("wakee 0 failed: killed by signal 9"),
+        errors.contains(&format!("{member} failed: killed by signal 9")),
         "{errors}"
     );
 }
 
-/// Whether a process of this program exists and is not a zombie.
-fn running(pid: &str) -> bool {
+/// Whether a process of that name exists and is not a zombie.
+fn running(pid: &str, name: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.contains("(scx_ballast)") && !stat.contains(") Z ")
+    stat.contains(&format!("({name})")) && !stat.contains(") Z ")
 }

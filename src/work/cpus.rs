@@ -107,6 +107,16 @@ pub fn current() -> u32 {
     unsafe { libc::sched_getcpu() as u32 }
 }
 
+/// The kernel's id of the node that the calling thread is on now, for tasks that have no [`NodeMap`].
+pub fn current_node() -> u32 {
+    let mut node = u32::MAX;
+    let cpu = std::ptr::null_mut::<libc::c_uint>();
+    let cache = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: `node` is a u32 to write to; the CPU is not asked for, and the third is not used.
+    unsafe { libc::syscall(libc::SYS_getcpu, cpu, &raw mut node, cache) };
+    node
+}
+
 /// The nodes of a machine's CPUs, in a form that a forked child may look at.
 #[derive(Debug)]
 pub struct NodeMap {

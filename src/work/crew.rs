@@ -6,9 +6,12 @@
 //!   without getting there; for that they must be started by its main thread.
 //! - The first member that fails fails the crew: [`Crew::wait`] returns at once instead of waiting
 //!   for members that would wait for that one.
-//! - Processes are plain forks without exec, of a process with a single thread, so that no lock can
-//!   be held by a thread that the child does not have. Jobs should still keep to system calls and
-//!   shared memory: what they allocate or print would be measured.
+//! - Processes are plain forks of a process with a single thread, so that no lock can be held by a
+//!   thread that the child does not have. Jobs should still keep to system calls and shared memory:
+//!   what they allocate or print would be measured.
+//! - A job may exec this program again, which then goes on with [`resume`]. PR_SET_PDEATHSIG outlives
+//!   an exec, except of a program with privileges of its own, set-user-ID or capabilities; `resume`
+//!   asks for it once more.
 
 use std::any::Any;
 use std::io;
@@ -221,6 +224,12 @@ fn fork(job: impl FnOnce() -> io::Result<()>) -> io::Result<libc::pid_t> {
         0 => child(parent, job),
         pid => Ok(pid),
     }
+}
+
+/// The rest of the life of a member whose job was to exec this program: a job, as of
+/// [`Crew::start`]. `parent` is the process that has the crew.
+pub fn resume(parent: libc::pid_t, job: impl FnOnce() -> io::Result<()>) -> ! {
+    child(parent, job)
 }
 
 /// The whole life of a child: its job, and an exit without any of the parent's clean-up.

@@ -101,3 +101,61 @@ impl Gate {
         Ok(now)
     }
 }
+
+/// Where a fixed number of tasks wait for each other, again and again.
+#[repr(align(64))]
+pub struct Barrier {
+    arrived: AtomicU32,
+    /// How often all of them were there.
+    round: AtomicU32,
+}
+
+// SAFETY: two atomic words, nobody there when they are zero.
+unsafe impl Shareable for Barrier {}
+
+impl Barrier {
+    /// Arrives, and sleeps until all `tasks` have.
+    pub fn wait(&self, tasks: u32) -> io::Result<()> {
+        let round = self.round.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == tasks {
+            // Before the others are let go: they may arrive again at once.
+            self.arrived.store(0, Ordering::Relaxed);
+            self.round.store(round.wrapping_add(1), Ordering::Release);
+            return wake(&self.round, i32::MAX);
+        }
+        while self.round.load(Ordering::Acquire) == round {
+            wait(&self.round, round)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shared::Shared;
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn nobody_passes_a_barrier_before_the_last_has_come() {
+        const TASKS: u32 = 3;
+        let barrier = Shared::<Barrier>::new(1).unwrap();
+        let count = Arc::new(AtomicU32::new(0));
+        let task = || {
+            let (barrier, count) = (Arc::clone(&barrier), Arc::clone(&count));
+            std::thread::spawn(move || {
+                for round in 1..=200 {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    barrier[0].wait(TASKS).unwrap();
+                    assert!(count.load(Ordering::SeqCst) >= round * TASKS);
+                    barrier[0].wait(TASKS).unwrap();
+                }
+            })
+        };
+        let tasks: Vec<_> = (0..TASKS).map(|_| task()).collect();
+        for task in tasks {
+            task.join().unwrap();
+        }
+        assert_eq!(count.load(Ordering::SeqCst), 200 * TASKS);
+    }
+}

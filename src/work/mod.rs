@@ -7,6 +7,7 @@
 //! | workload | shows |
 //! |---|---|
 //! | `fork_burst` | where new tasks go that first sleep and then run |
+//! | `mpi` | whether ranks of a launcher get an even share of the nodes, and keep it |
 //! | `pairs` | what a wake-up costs, and whether partners stay together |
 //! | `hogs` | whether nice values get the CPU time that they stand for |
 //! | `wakeups` | how late a sleeper runs beside busy tasks |
@@ -15,8 +16,9 @@
 //!
 //! - The last line that it prints is `result NAME KEY=VALUE ...` ([`ResultLine`]), and it prints
 //!   that line only if everything was measured. Lines before it are for people.
-//! - Tasks spin for a time, never for a number of rounds: emulated machines are many times slower.
-//!   Times are of CLOCK_MONOTONIC.
+//! - Tasks spin for a time, not for a number of rounds: emulated machines are many times slower.
+//!   Only `mpi` has a fixed amount of work, because the time that it takes is its result. Times are
+//!   of CLOCK_MONOTONIC.
 //! - What it starts never outlives it (`crew`), whatever ends it.
 //!
 //! A further workload is a module with an `Args` struct and a `run` that returns its
@@ -31,6 +33,8 @@ mod futex;
 mod histogram;
 mod hogs;
 mod link;
+mod mpi;
+mod mpi_rank;
 mod numbers;
 mod output;
 mod pairs;
@@ -43,6 +47,8 @@ use clap::{Args, Subcommand};
 
 pub use fork_burst::ForkBurstArgs;
 pub use hogs::HogsArgs;
+pub use mpi::MpiArgs;
+pub use mpi_rank::RankArgs;
 pub use output::ResultLine;
 pub use pairs::{LinkKind, PairsArgs};
 pub use wakeups::WakeupsArgs;
@@ -66,6 +72,11 @@ pub struct WorkArgs {
 pub enum Workload {
     /// Fork tasks that sleep and then spin; count on which nodes they run.
     ForkBurst(ForkBurstArgs),
+    /// Ranks as an MPI launcher starts them; ranks per node over time, and run time.
+    Mpi(MpiArgs),
+    /// What `mpi` execs.
+    #[command(hide = true)]
+    MpiRank(RankArgs),
     /// Pairs of tasks that wake each other; time of a round trip.
     Pairs(PairsArgs),
     /// CPU hogs of different nice values on the same CPUs; share of each.
@@ -83,6 +94,8 @@ pub fn run(args: &WorkArgs) -> Result<()> {
     let mut output = Output::new(args.verbose);
     let result = match &args.workload {
         Workload::ForkBurst(args) => fork_burst::run(args, &mut output),
+        Workload::Mpi(args) => mpi::run(args, &mut output),
+        Workload::MpiRank(args) => return mpi_rank::run(args),
         Workload::Pairs(args) => pairs::run(args, &mut output),
         Workload::Hogs(args) => hogs::run(args, &mut output),
         Workload::Wakeups(args) => wakeups::run(args, &mut output),

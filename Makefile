@@ -5,13 +5,14 @@ SHELL := /bin/bash
 # Where cargo is when a shell has not been told.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
-.PHONY: help demo setup build test lab soak clean
+.PHONY: help demo setup build test bench lab soak clean
 
 help:
 	@echo 'make demo    see it work: a lab machine, a fork burst and hackbench under EEVDF and scx_ballast'
 	@echo 'make setup   install what build and lab need (Debian 12 or newer, as root); done by the others too'
 	@echo 'make build   target/release/scx_ballast'
 	@echo 'make test    all tests that a change has to pass; half an hour on two cores'
+	@echo 'make bench   time the policy alone: a balancing tick and a fork placement; two minutes on a quiet machine'
 	@echo 'make lab     the in-lab tests on every kernel and machine; hours'
 	@echo 'make soak    the in-lab tests for long: storms, stops, hotplug; hours'
 	@echo 'make clean   remove what was built here; the cache of the lab stays'
@@ -29,6 +30,10 @@ build:
 test:
 	tests/lab/setup build lab kernels 6.12 7.3 debian-6.18
 	tests/lab/tier test
+
+bench:
+	tests/lab/setup build
+	cargo bench --bench policy
 
 lab:
 	tests/lab/setup

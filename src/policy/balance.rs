@@ -21,6 +21,7 @@ use super::compile::{NodeLoad, PairLimits};
 use super::limits::{Utilisation, excess};
 use super::observation::{NodeObs, Observation, Shape};
 use super::placement::fork_llc;
+use super::queue::PairQueue;
 
 /// A task that shall move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,8 +101,9 @@ pub struct Balancer {
     llcs: Vec<u32>,
     /// By node: what its tasks weigh together over the interval, the same way.
     demand: Vec<u64>,
-    /// By pair: settled for this tick.
-    closed: Vec<bool>,
+    /// By pair: nothing is moved between the two for now.
+    held: Vec<bool>,
+    queue: PairQueue,
     candidates: Candidates,
 }
 
@@ -110,8 +112,6 @@ pub struct Balancer {
 struct Gap {
     from: usize,
     to: usize,
-    /// To compare pairs by: the excess in tasks.
-    size: u64,
     /// What may be moved at most.
     amount: Amount,
 }
@@ -153,7 +153,8 @@ impl Balancer {
             now: vec![0; nodes],
             llcs: vec![0; shape.llc_weight.len()],
             demand: vec![0; nodes],
-            closed: vec![false; nodes * nodes],
+            held: vec![false; nodes * nodes],
+            queue: PairQueue::new(&shape),
             candidates: Candidates::new(nodes, tasks),
             shape,
         }
@@ -170,18 +171,26 @@ impl Balancer {
         self.begin(obs);
         self.report_tolerated(limits, out);
         let mut budget = self.budget;
-        while let Some(gap) = self.worst(obs, limits) {
+        // Taken out, so that it can look at the loads.
+        let mut queue = std::mem::take(&mut self.queue);
+        queue.begin(|a, b| self.gap_size(obs, limits, a, b));
+        while let Some((from, to)) = queue.next() {
             // The numbers that it is decided by, before the moves change them.
-            let verdict = self.verdict(gap.from, gap.to, Outcome::Over);
-            let (outcome, done) = self.settle(obs, &gap, budget, out);
+            let verdict = self.verdict(from, to, Outcome::Over);
+            let amount = self.amount(obs, limits, from, to);
+            let (outcome, done) = self.settle(obs, &Gap { from, to, amount }, budget, out);
             budget -= done;
             out.verdicts.push(Verdict { outcome, ..verdict });
-            let nodes = self.shape.nodes();
+            let size = |a: usize, b: usize| self.gap_size(obs, limits, a, b);
             match done {
-                0 => self.closed[gap.from * nodes + gap.to] = true,
-                _ => self.closed[gap.to * nodes + gap.from] = true,
+                0 => queue.close(from, to, size),
+                _ => {
+                    queue.close(to, from, size);
+                    queue.changed(from, to, size);
+                }
             }
         }
+        self.queue = queue;
     }
 
     fn begin(&mut self, obs: &Observation) {
@@ -191,7 +200,14 @@ impl Balancer {
             self.demand[node] = u64::from(seen.committed_avg()) * u64::from(seen.task_weight);
         }
         self.llcs.copy_from_slice(&obs.llcs);
-        self.closed.fill(false);
+        let nodes = self.shape.nodes();
+        self.held.fill(false);
+        for (from, to) in &obs.held {
+            let (from, to) = (usize::from(*from), usize::from(*to));
+            if from < nodes && to < nodes {
+                self.held[from * nodes + to] = true;
+            }
+        }
         self.candidates.begin(obs, &self.shape);
     }
 
@@ -228,59 +244,45 @@ impl Balancer {
         }
     }
 
-    /// The pair that is most out of balance, the nearest on a tie, then the lowest.
-    fn worst(&self, obs: &Observation, limits: &PairLimits) -> Option<Gap> {
-        let nodes = self.shape.nodes();
-        let mut worst: Option<(Gap, usize)> = None;
-        for from in 0..nodes {
-            for (distance, &to) in self.shape.order[from].iter().enumerate().skip(1) {
-                let to = usize::from(to);
-                if self.closed[from * nodes + to] {
-                    continue;
-                }
-                let Some(gap) = self.gap(obs, limits, from, to) else {
-                    continue;
-                };
-                let is_worse = worst.is_none_or(|(worst, at)| {
-                    gap.size > worst.size || (gap.size == worst.size && distance < at)
-                });
-                if is_worse {
-                    worst = Some((gap, distance));
-                }
-            }
-        }
-        worst.map(|(gap, _)| gap)
+    /// The pair's excess by the average, unless the two are left alone.
+    fn gap_size(
+        &self,
+        obs: &Observation,
+        limits: &PairLimits,
+        from: usize,
+        to: usize,
+    ) -> Option<u64> {
+        let is_gap = if self.both_full(from, to) {
+            self.waiting(from) > 0 && self.weight_to_move(obs, from, to).is_some()
+        } else {
+            let (a, b) = (self.load(&self.average, from), self.load(&self.average, to));
+            !limits.leaves_alone(a, b)
+        };
+        is_gap.then(|| self.excess(&self.average, from, to))
     }
 
-    /// The pair's excess by the average, unless that is left alone.
-    fn gap(&self, obs: &Observation, limits: &PairLimits, from: usize, to: usize) -> Option<Gap> {
-        let size = self.excess(&self.average, from, to);
+    /// What may be moved of a gap.
+    fn amount(&self, obs: &Observation, limits: &PairLimits, from: usize, to: usize) -> Amount {
         if self.both_full(from, to) {
-            let weight = self.weight_to_move(obs, from, to)?;
-            let tasks = self.average[from].min(self.now[from]);
-            let waiting = tasks - self.shape.weight[from];
-            return (waiting > 0).then_some(Gap {
-                from,
-                to,
-                size,
-                amount: Amount::Weight(weight, waiting),
-            });
-        }
-        let (a, b) = (self.load(&self.average, from), self.load(&self.average, to));
-        if limits.leaves_alone(a, b) {
-            return None;
+            let weight = self.weight_to_move(obs, from, to).unwrap_or(0);
+            return Amount::Weight(weight, self.waiting(from));
         }
         let (a, b) = (self.load(&self.now, from), self.load(&self.now, to));
         let lasting = match limits.leaves_alone(a, b) {
             true => 0,
-            false => size.min(self.excess(&self.now, from, to)),
+            false => {
+                let (average, now) = (&self.average, &self.now);
+                self.excess(average, from, to)
+                    .min(self.excess(now, from, to))
+            }
         };
-        Some(Gap {
-            from,
-            to,
-            size,
-            amount: Amount::Tasks(self.tasks_to_move(lasting, from, to)),
-        })
+        Amount::Tasks(self.tasks_to_move(lasting, from, to))
+    }
+
+    /// Tasks of a full node that wait, over the interval and now.
+    fn waiting(&self, node: usize) -> u32 {
+        let tasks = self.average[node].min(self.now[node]);
+        tasks.saturating_sub(self.shape.weight[node])
     }
 
     /// Half of the excess, but not more than brings either node to its share of all tasks: with
@@ -324,7 +326,7 @@ impl Balancer {
         out: &mut Decisions,
     ) -> (Outcome, u32) {
         let pair = (gap.from as u8, gap.to as u8);
-        if obs.held.contains(&pair) {
+        if self.held[gap.from * self.shape.nodes() + gap.to] {
             return (Outcome::Held, 0);
         }
         let (amount, why) = match gap.amount {

@@ -13,6 +13,7 @@
 //! | [`placement`] | fork: node and LLC of a new task |
 //! | [`observation`] | what a dispatcher tells the policy |
 //! | [`balance`] | run time: how many tasks move between which nodes |
+//! | `queue` | ... which pair of nodes comes next |
 //! | `candidates` | ... and which tasks |
 //! | [`history`] | what earlier moves came to; backing off |
 //! | [`engine`] | limits, balancer and history in one |
@@ -30,5 +31,6 @@ pub mod history;
 pub mod limits;
 pub mod observation;
 pub mod placement;
+mod queue;
 pub mod record;
 pub mod rule_set;

@@ -29,6 +29,12 @@ struct Group {
     taken: bool,
 }
 
+impl Group {
+    fn size(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
 /// The working memory of the choice.
 #[derive(Debug)]
 pub(super) struct Candidates {
@@ -37,6 +43,8 @@ pub(super) struct Candidates {
     node_end: Vec<u32>,
     /// By node: CPU time of its tasks, in thousandths of a CPU.
     busy: Vec<u64>,
+    /// By node: the nodes to which some task that makes its load may move, once that is known.
+    reach: Vec<Option<u64>>,
     /// By subscript: chosen in this tick.
     taken: Vec<bool>,
     /// Those of one node that make its load, sorted by group.
@@ -51,6 +59,7 @@ impl Candidates {
             by_node: Vec::with_capacity(tasks),
             node_end: vec![0; nodes],
             busy: vec![0; nodes],
+            reach: vec![None; nodes],
             taken: Vec::with_capacity(tasks),
             pool: Vec::with_capacity(tasks),
             groups: Vec::with_capacity(tasks),
@@ -63,6 +72,7 @@ impl Candidates {
         let node_of = |task: &TaskObs| shape.llc_node.get(usize::from(task.llc)).copied();
         self.node_end.fill(0);
         self.busy.fill(0);
+        self.reach.fill(None);
         for task in &obs.tasks {
             if let Some(node) = node_of(task) {
                 self.node_end[usize::from(node)] += 1;
@@ -103,7 +113,17 @@ impl Candidates {
         amount: Amount,
     ) -> &[u32] {
         self.chosen.clear();
+        let reaches = |nodes: u64| nodes >> to & 1 == 1;
+        if self.reach[from].is_some_and(|nodes| !reaches(nodes)) {
+            return &self.chosen;
+        }
         self.fill_pool(obs, from, running_milli);
+        let may_reach = |nodes: u64, &i: &u32| nodes | destinations(&obs.tasks[i as usize]);
+        let reach = self.pool.iter().fold(0, may_reach);
+        self.reach[from] = Some(reach);
+        if !reaches(reach) {
+            return &self.chosen;
+        }
         match amount {
             Amount::Tasks(tasks) => {
                 self.find_groups(obs, to);
@@ -114,6 +134,8 @@ impl Candidates {
         for &i in &self.chosen {
             self.taken[i as usize] = true;
             self.busy[from] -= u64::from(obs.tasks[i as usize].busy);
+            // With less time in all, tasks with less of it make the load.
+            self.reach[from] = None;
         }
         &self.chosen
     }
@@ -162,28 +184,22 @@ impl Candidates {
 
     /// Whole groups first, the largest that fits each time; then one by one from the largest.
     fn choose_groups(&mut self, obs: &Observation, to: usize, tasks: usize) {
-        let size = |group: &Group| (group.end - group.start) as usize;
-        while self.chosen.len() < tasks {
-            let room = tasks - self.chosen.len();
-            let fitting = self.groups.iter_mut().filter(|group| {
-                let fits = group.whole && size(group) <= room;
-                fits && !group.taken
-            });
-            // max_by_key takes the last of equals: the youngest process, by id.
-            let Some(group) = fitting.max_by_key(|group| size(group)) else {
-                break;
-            };
-            group.taken = true;
-            let range = group.start as usize..group.end as usize;
-            self.chosen.extend_from_slice(&self.pool[range]);
+        // Of equal ones the youngest process, by id. What does not fit once never does: the room
+        // only shrinks.
+        self.groups
+            .sort_unstable_by_key(|group| std::cmp::Reverse((group.size(), group.start)));
+        for group in &mut self.groups {
+            if group.whole && group.size() <= tasks - self.chosen.len() {
+                group.taken = true;
+                let range = group.start as usize..group.end as usize;
+                self.chosen.extend_from_slice(&self.pool[range]);
+            }
         }
-        while self.chosen.len() < tasks {
-            let rest = self.groups.iter_mut().filter(|group| !group.taken);
-            let Some(group) = rest.max_by_key(|group| size(group)) else {
-                break;
-            };
-            group.taken = true;
+        for group in self.groups.iter().filter(|group| !group.taken) {
             let room = tasks - self.chosen.len();
+            if room == 0 {
+                break;
+            }
             let members = &self.pool[group.start as usize..group.end as usize];
             let movable = members
                 .iter()
@@ -211,6 +227,14 @@ impl Candidates {
     }
 }
 
+/// The nodes that a task may move to, as a mask.
+fn destinations(task: &TaskObs) -> u64 {
+    match task.moved_ms >= REST_MS {
+        true => task.nodes,
+        false => 0,
+    }
+}
+
 fn may_move(task: &TaskObs, to: usize) -> bool {
-    task.nodes >> to & 1 == 1 && task.moved_ms >= REST_MS
+    destinations(task) >> to & 1 == 1
 }

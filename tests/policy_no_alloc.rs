@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A tick takes no memory: the daemon has locked what it has, and must not wait for more while the
+//! machine is short of it. Counted by an allocator of this test's own; one test alone, because others
+//! would be counted with it.
+
+#[path = "../benches/synthetic/mod.rs"]
+mod synthetic;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use scx_ballast::policy::engine::Engine;
+use scx_ballast::policy::observation::Observation;
+use synthetic::{Scene, World};
+
+struct Counting;
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+fn count() {
+    CALLS.fetch_add(1, Ordering::Relaxed);
+}
+
+// SAFETY: everything is the system allocator's; counting touches nothing of it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Calls of the allocator during a tick, and moves that it decided.
+fn tick(engine: &mut Engine, obs: &mut Observation) -> (u64, usize) {
+    let before = CALLS.load(Ordering::Relaxed);
+    let moves = engine.tick(obs).moves.len();
+    (CALLS.load(Ordering::Relaxed) - before, moves)
+}
+
+#[test]
+fn a_tick_takes_no_memory() {
+    // It does count.
+    let before = CALLS.load(Ordering::Relaxed);
+    drop(std::hint::black_box(vec![0u8; 100]));
+    assert_eq!(CALLS.load(Ordering::Relaxed) - before, 2);
+
+    for scene in Scene::ALL {
+        for (nodes, tasks) in [(2, 0), (2, 1), (2, 3000), (8, 3000), (64, 20_000)] {
+            let name = format!("{}, {nodes} nodes, {tasks} tasks", scene.name());
+            let mut world = World::new(nodes, tasks, scene);
+            let mut engine = world.engine();
+            let mut total = 0;
+            // Enough for the history to be full, moves to be judged, and pairs to be held.
+            for round in 0..40 {
+                let (calls, moves) = tick(&mut engine, &mut world.obs);
+                assert_eq!(calls, 0, "{name}, tick {round}");
+                if round <= 20 {
+                    total += moves;
+                }
+                if round == 20 {
+                    // What was moved is found on yet another node, so that moves are struck.
+                    let llcs = world.shape.llc_node.len() as u16;
+                    for task in &mut world.obs.tasks {
+                        task.llc = (task.llc + 1 + llcs / 2) % llcs;
+                    }
+                }
+            }
+            let moving = matches!(scene, Scene::Uneven | Scene::Full);
+            if tasks >= 3000 {
+                assert_eq!(total > 0, moving, "{name}");
+            }
+        }
+    }
+
+    // Time without a decision, and fewer or other tasks than before, are no reason either.
+    let mut world = World::new(8, 1000, Scene::Uneven);
+    let mut small = World::new(8, 500, Scene::Full);
+    let mut engine = world.engine();
+    for _ in 0..3 {
+        assert_eq!(tick(&mut engine, &mut small.obs).0, 0);
+        assert_eq!(tick(&mut engine, &mut world.obs).0, 0);
+    }
+    let before = CALLS.load(Ordering::Relaxed);
+    engine.skip(&mut world.obs);
+    assert_eq!(CALLS.load(Ordering::Relaxed), before);
+}

@@ -10,8 +10,10 @@
 //!
 //! A round is a fixed number of passes over the memory, not a fixed time: how long the work takes *is*
 //! the result, and with rounds of a fixed time it would be the same however ranks are placed. Hence
-//! run times of two machines are not comparable, and emulated ones need smaller numbers. MPI libraries
-//! often spin at a barrier; here ranks sleep, which also shows where they wake.
+//! run times of two machines are not comparable. The defaults take some ten seconds on an emulated
+//! machine of 16 CPUs on 2 real ones; a real machine is through with them in a few balance intervals,
+//! so ask for more `--iterations` there, and for memory that no cache holds. MPI libraries often spin
+//! at a barrier; here ranks sleep, which also shows where they wake.
 //!
 //! Counts per node are in the order of the nodes' ids, over those that have CPUs. A spread is the
 //! largest excess of one node over another, as the rules count it. The line before the result has the

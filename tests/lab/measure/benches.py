@@ -27,6 +27,7 @@ class Bench:
 
 HACKBENCH = r"Time: *([0-9.]+)"
 TOLERATED = r"^result fork-burst .*\btolerated=([0-9.]+)"
+MPI = r"^result mpi .*\b"
 LOOP = r"^result pairs .*\bns_per_loop=([0-9.]+)"
 
 BENCHES = [
@@ -40,6 +41,10 @@ BENCHES = [
           "{scx} work fork-burst --tasks 8 --repeats {repeats}", TOLERATED, "tolerated", higher_is_better=True),
     Bench("fork-burst16", "the same with 16 tasks that sleep longer",
           "{scx} work fork-burst --tasks 16 --sleep-ms 300 --repeats {repeats}", TOLERATED, "tolerated", higher_is_better=True),
+    Bench("mpi16", "16 ranks that sleep, exec, and work in rounds with a barrier after each: run time",
+          "{scx} work mpi", MPI + r"run_ms=([0-9.]+)", "s", divide=1000.0),
+    Bench("mpi16-spread", "the same: excess of one node's ranks over another's, median over the rounds",
+          "{scx} work mpi", MPI + r"round_spread_median=([0-9.]+)", "ranks"),
     Bench("pairs-same-cpu", "round trip of a pair pinned to one CPU",
           "{scx} work pairs --loops {loops} --cpus {cpus}", LOOP, "ns", cpus="same-cpu"),
     Bench("pairs-same-llc", "round trip of a pair pinned to two CPUs of one LLC",

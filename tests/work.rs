@@ -3,6 +3,7 @@
 //! an error and no panic, and nothing is left running.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -123,16 +124,18 @@ fn mpi_ranks_are_for_the_launcher() {
         assert!(matches!(output.status.code(), Some(1..=255)));
         assert!(output.stdout.is_empty());
     }
-    let directory = tempfile::tempdir().expect("a directory");
-    let copy = directory.path().join("copy");
-    std::fs::copy(BALLAST, &copy).expect("it can be copied");
-    let launcher = Command::new(&copy)
+    // A second name and not a copy: what was just written cannot always be executed at once.
+    let place = Path::new(BALLAST).parent().expect("it is in a directory");
+    let directory = tempfile::tempdir_in(place).expect("a directory");
+    let name = directory.path().join("scx_ballast");
+    std::fs::hard_link(BALLAST, &name).expect("it can have a second name");
+    let launcher = Command::new(&name)
         .args("work mpi --ranks 2 --sleep-ms 300 --iterations 1 --memory-mib 1".split(' '))
         .stdout(Stdio::piped())
         .spawn()
-        .expect("the copy runs");
+        .expect("it runs");
     std::thread::sleep(Duration::from_millis(100));
-    std::fs::remove_file(&copy).expect("it can be removed");
+    std::fs::remove_file(&name).expect("it can be removed");
     let output = launcher.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{output:?}");
 }

@@ -139,9 +139,19 @@ impl<T: Shareable> Shared<T> {
 /// A file in memory of `bytes` zero bytes, for good. It is closed on exec.
 fn sealed_file(bytes: usize) -> io::Result<OwnedFd> {
     let size = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
+    let make = |flags| -> io::Result<OwnedFd> {
+        // SAFETY: the name is a string; the descriptor is new and has no other owner.
+        unsafe {
+            let fd = libc::memfd_create(NAME.as_ptr(), flags);
+            Ok(OwnedFd::from_raw_fd(check(fd)?))
+        }
+    };
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name is a string; the descriptor is new and has no other owner.
-    let file = unsafe { OwnedFd::from_raw_fd(check(libc::memfd_create(NAME.as_ptr(), flags))?) };
+    let file = match make(flags | libc::MFD_NOEXEC_SEAL) {
+        // Kernels before 6.3 do not know it; some later ones make no file without it.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => make(flags)?,
+        file => file?,
+    };
     // SAFETY: plain numbers.
     unsafe {
         check(libc::ftruncate(file.as_raw_fd(), size))?;

@@ -13,14 +13,18 @@
 //!   test that fails takes the scheduler with it, so the next one gets a new one.
 //! - The driver of the tests is a real-time task, so it is neither delayed by the load that it
 //!   creates nor counted by the scheduler. What it starts is ordinary again.
+//! - Every scheduler writes a trace of its decisions, and when it ends normally the policy has to decide
+//!   all of them again, the same way ([`trace`]).
 //! - Bounds on time are those of a real machine; [`guest::SLOW`] is what emulation is granted.
 //! - With SCX_BALLAST_SOAK=1 (`make soak`) the same tests go on for longer.
 
 mod client;
 mod guest;
 mod oracle;
+mod rules;
 mod sched;
 mod tasks;
+mod trace;
 mod work;
 
 /// With the scheduler that tests share.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduler under test: started as users start it, watched, and ended.
+//!
+//! Each writes a trace, and one that has ended normally is only well when the policy, asked again,
+//! decides all that was traced the same way ([`TraceFile::replay`]).
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -7,10 +10,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::guest::{self, Kmsg, SCHED_EXT, ms, read, remark, secs, state, within};
+use crate::tasks::set_policy;
+use crate::trace::TraceFile;
 
 /// What it says when it is loaded and serves.
 pub const READY: &str = "enabled after";
@@ -31,6 +36,8 @@ pub struct Sched {
     child: Child,
     log: PathBuf,
     kmsg: Kmsg,
+    /// Taken when it is checked.
+    trace: Option<TraceFile>,
 }
 
 impl Sched {
@@ -41,14 +48,21 @@ impl Sched {
         let log = PathBuf::from(format!("/tmp/scx_ballast.{count}.log"));
         let file = File::create(&log).unwrap();
         let kmsg = Kmsg::from_now();
+        let trace = TraceFile::new(format!("/tmp/scx_ballast.{count}.trace"));
         let child = Command::new(binary())
             .args(args)
+            .args(["--trace", trace.path()])
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file)
             .spawn()
             .unwrap();
-        Self { child, log, kmsg }
+        Self {
+            child,
+            log,
+            kmsg,
+            trace: Some(trace),
+        }
     }
 
     /// Start it and wait until it is loaded.
@@ -81,6 +95,11 @@ impl Sched {
     /// All that it has printed.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// What it decides, as it writes it down.
+    pub fn trace(&self) -> &TraceFile {
+        self.trace.as_ref().unwrap()
     }
 
     pub fn signal(&self, signal: i32) {
@@ -139,6 +158,7 @@ impl Sched {
         assert!(!log.contains("panicked"), "{log}");
         assert_eq!(state(), "disabled");
         self.kmsg.assert_quiet();
+        self.trace.take().unwrap().replay();
     }
 
     /// End it by SIGKILL: the kernel takes the machine back by itself.
@@ -166,6 +186,9 @@ impl Drop for Sched {
         }
         if std::thread::panicking() {
             println!("scx_ballast:\n{}", self.log());
+            if let Some(trace) = &self.trace {
+                println!("its last ticks:\n{}", trace.last_ticks());
+            }
             println!("kernel:\n{}", self.kmsg.read().join("\n"));
         }
         if !ended || state() != "disabled" {
@@ -176,10 +199,28 @@ impl Drop for Sched {
 
 /// Flags of the shared scheduler. A task stops being a newborn after 5 ms of CPU time; in the lab
 /// that includes what the host takes from an emulated CPU.
-const SHARED_FLAGS: [&str; 2] = ["--newborn-work-us", "100000"];
+pub const SHARED_FLAGS: [&str; 2] = ["--newborn-work-us", "100000"];
 
 /// The scheduler that most tests share.
 static SHARED: Mutex<Option<Sched>> = Mutex::new(None);
+
+/// A shared scheduler whose trace has grown to this is ended and checked; the next test starts another.
+const MUCH_TRACE: u64 = 64 << 20;
+
+/// When all tests are over: end the shared scheduler, because only then its trace is checked.
+extern "C" fn end_shared() {
+    let shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(sched) = shared else { return };
+    let end = || {
+        set_policy(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK).unwrap();
+        sched.end_with(libc::SIGINT);
+        remark("at the end\n");
+    };
+    if catch_unwind(AssertUnwindSafe(end)).is_err() {
+        // SAFETY: ends the process; nothing else is left to do.
+        unsafe { libc::_exit(101) };
+    }
+}
 
 /// Run a test, say how long it took, and pass a panic on only after `undo`.
 fn timed(test: impl FnOnce()) {
@@ -194,14 +235,20 @@ fn timed(test: impl FnOnce()) {
 /// Run `test` with the scheduler that tests share, already loaded.
 #[track_caller]
 pub fn with_shared(test: impl FnOnce(&mut Sched)) {
+    static AT_EXIT: Once = Once::new();
     guest::prepare();
+    // SAFETY: a function that is there as long as the program.
+    AT_EXIT.call_once(|| assert_eq!(unsafe { libc::atexit(end_shared) }, 0));
     timed(|| {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         // Taken out, so that a test that fails ends it.
         let mut sched = shared.take().unwrap_or_else(|| Sched::start(&SHARED_FLAGS));
         test(&mut sched);
         sched.assert_well();
-        *shared = Some(sched);
+        match sched.trace().len() {
+            0..MUCH_TRACE => *shared = Some(sched),
+            _ => sched.end_with(libc::SIGINT),
+        }
     });
 }
 

@@ -3,9 +3,9 @@
 //! evenly, nearly each time and not on average (R5, R6). That they sleep while the others are forked shows
 //! whether sleeping newborns are counted: without that, nodes full of them look idle.
 //!
-//! The rule: a state is even when no node has an excess of more than 1 over another; on nodes of equal
-//! size that is a difference of at most 1 task. On nodes of unequal size the forking task has to
-//! be counted too, on its own node.
+//! Even means what the rules call tolerated, by this machine's own limit: no node has an excess of
+//! more than 1 over another, or of 2 while it is lightly loaded. The forking task is counted
+//! too, on its own node.
 //!
 //! "Each time" needs a machine without chance in it, so during a burst
 //!
@@ -15,13 +15,15 @@
 //!   was no newborn by the definition (CPU time) for that reason, when it took too long altogether,
 //!   or when a task was pulled to another node because its CPU did not come to run it (R9).
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::guest::{Node, kernel_threads, llcs, ms, node_of, nodes, remark, soak};
-use crate::sched::with_shared;
-use crate::tasks::{Shared, Task, current_cpu, set_policy, thread_time};
+use crate::guest::{Node, llcs, ms, node_of, remark, soak};
+use crate::rules::Rules;
+use crate::sched::{SHARED_FLAGS, Sched, with_own, with_shared};
+use crate::tasks::{Quiet, Shared, Task, current_cpu, thread_time};
 
 /// The tasks wake this long after the first was forked, one after the other.
 const FIRST_WAKES: Duration = ms(250);
@@ -103,117 +105,83 @@ impl Burst {
     }
 }
 
-/// The rules' excess of `a` over `b`: (tasks, CPUs) of each.
-fn excess(a: (u32, u32), b: (u32, u32)) -> i64 {
-    let [c_a, w_a, c_b, w_b] = [a.0, a.1, b.0, b.1].map(i64::from);
-    (2 * (c_a * w_b - c_b * w_a) / (w_a + w_b)).max(0)
-}
-
-fn even(counts: &[u32], nodes: &[Node], parent: usize) -> bool {
-    let weights: Vec<u32> = nodes.iter().map(|node| node.cpus.len() as u32).collect();
-    let equal = weights.iter().all(|weight| *weight == weights[0]);
-    let mut loads: Vec<(u32, u32)> = counts.iter().copied().zip(weights).collect();
-    loads[parent].0 += u32::from(!equal);
-    loads
-        .iter()
-        .all(|a| loads.iter().all(|b| excess(*a, *b) <= 1))
-}
-
-fn per_node(nodes: &[Node], cpus: &[u32]) -> Vec<u32> {
-    let mut counts = vec![0; nodes.len()];
-    cpus.iter()
-        .for_each(|cpu| counts[node_of(nodes, *cpu)] += 1);
-    counts
-}
-
-/// While this lives, the kernel's threads are not counted.
-struct Quiet {
-    threads: Vec<i32>,
-}
-
-impl Quiet {
-    fn machine() -> Self {
-        let mut threads = kernel_threads();
-        threads.retain(|pid| set_policy(*pid, libc::SCHED_FIFO).is_ok());
-        Self { threads }
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        for pid in &self.threads {
-            let _ = set_policy(*pid, libc::SCHED_OTHER);
-        }
-    }
-}
-
 /// What is wrong with a burst, if anything.
-fn judge(burst: &Burst, tasks: usize, nodes: &[Node]) -> Option<String> {
-    let parent = burst.parent.load(Relaxed) as u32 - 1;
-    let parent = node_of(nodes, parent);
+fn judge(burst: &Burst, tasks: usize, rules: &Rules) -> Option<String> {
+    let parent = node_of(&rules.nodes, burst.parent.load(Relaxed) as u32 - 1);
     let birth_cpus = burst.cpus(tasks, |trace| &trace.birth);
-    let birth = per_node(nodes, &birth_cpus);
-    let first = per_node(nodes, &burst.cpus(tasks, |trace| &trace.first));
+    let births = rules.per_node(birth_cpus.clone());
+    let mut with_parent = births.clone();
+    with_parent[parent] += 1;
+    let firsts = rules.per_node(burst.cpus(tasks, |trace| &trace.first));
+    let mut with_waiting = firsts.clone();
+    with_waiting[parent] += 1;
     // With more tasks than CPUs, a CPU that is idle for a moment rightly takes a waiting task of
     // another node (R9) before that one has run: births alone tell what fork decided then.
-    let cpus: usize = nodes.iter().map(|node| node.cpus.len()).sum();
-    let first_counts = tasks <= cpus;
-    let mut even_llcs = true;
-    if nodes
-        .iter()
-        .all(|node| node.cpus.len() == nodes[0].cpus.len())
-    {
-        // Caches of equal size too: none gets more than its part of the tasks and their parent.
+    let first_counts = tasks <= rules.cpus() as usize;
+    // The parent waits when the tasks run, and may or may not have been a newborn itself.
+    let firsts_good = rules.tolerated(&firsts) || rules.tolerated(&with_waiting);
+    // Caches of equal size: none gets more than its part of its node's tasks.
+    let fair = |node: &Node| {
         let llcs = llcs();
-        let most = (tasks + 1).div_ceil(llcs.len());
-        let in_llc = |llc: &std::collections::BTreeSet<u32>| {
-            birth_cpus.iter().filter(|cpu| llc.contains(cpu)).count()
-        };
-        even_llcs = llcs.iter().all(|llc| in_llc(llc) <= most);
-    }
-    let good =
-        even(&birth, nodes, parent) && (!first_counts || even(&first, nodes, parent)) && even_llcs;
-    (!good).then(|| format!("birth {birth:?} first {first:?}, forked on node {parent}, births on CPUs {birth_cpus:?}"))
+        let llcs = llcs.iter().filter(|llc| llc.is_subset(&node.cpus));
+        let sizes: BTreeSet<usize> = llcs.clone().map(BTreeSet::len).collect();
+        let most = with_parent[node_of(&rules.nodes, *node.cpus.first().unwrap())] as usize;
+        let most = most.div_ceil(llcs.clone().count());
+        let births = |llc: &BTreeSet<u32>| birth_cpus.iter().filter(|cpu| llc.contains(cpu)).count();
+        sizes.len() > 1 || llcs.clone().all(|llc| births(llc) <= most)
+    };
+    let good = rules.similarly_full(&with_parent)
+        && (!first_counts || firsts_good)
+        && rules.nodes.iter().all(fair);
+    (!good).then(|| {
+        format!(
+            "birth {births:?} first {firsts:?}, forked on node {parent}, births on CPUs {birth_cpus:?}"
+        )
+    })
 }
 
 fn bursts(tasks: usize, threads: bool) {
-    with_shared(|sched| {
-        let nodes = nodes();
-        let cpus: usize = nodes.iter().map(|node| node.cpus.len()).sum();
-        // What waits for a CPU may be pulled: do not let them wait, births alone are judged then.
-        let spin = if tasks <= cpus { SPIN } else { ms(0) };
-        let wanted = soak(8, 100);
-        let (mut judged, mut thrown_away, mut bad) = (0, 0, Vec::new());
-        let _quiet = Quiet::machine();
-        let mut client = Client::connect();
-        // The daemon's thread for this connection is a newborn itself.
-        std::thread::sleep(ms(1200));
-        while judged < wanted {
-            let burst: &'static Burst = Shared::<Burst>::leak();
-            sched.pause();
-            let status = Task::fork(|| burst.run(tasks, threads, spin)).wait();
-            sched.signal(libc::SIGCONT);
-            assert_eq!(status, 0);
-            let pulled = client.top().pulled_remote;
-            if burst.counts(tasks) && pulled == 0 {
-                judged += 1;
-                bad.extend(judge(burst, tasks, &nodes));
-            } else {
-                thrown_away += 1;
-                assert!(
-                    thrown_away < 10 * wanted,
-                    "the host is too slow: {judged} judged"
-                );
-            }
+    with_shared(|sched| bursts_under(sched, &Rules::ballast(), tasks, threads));
+}
+
+fn bursts_under(sched: &mut Sched, rules: &Rules, tasks: usize, threads: bool) {
+    // What waits for a CPU may be pulled: do not let them wait, births alone are judged then.
+    let spin = if tasks <= rules.cpus() as usize {
+        SPIN
+    } else {
+        ms(0)
+    };
+    let wanted = soak(8, 100);
+    let (mut judged, mut thrown_away, mut bad) = (0, 0, Vec::new());
+    let _quiet = Quiet::machine();
+    let mut client = Client::connect();
+    // The daemon's thread for this connection is a newborn itself.
+    std::thread::sleep(ms(1200));
+    while judged < wanted {
+        let burst: &'static Burst = Shared::<Burst>::leak();
+        sched.pause();
+        let status = Task::fork(|| burst.run(tasks, threads, spin)).wait();
+        sched.signal(libc::SIGCONT);
+        assert_eq!(status, 0);
+        let pulled = client.top().pulled_remote;
+        if burst.counts(tasks) && pulled == 0 {
+            judged += 1;
+            bad.extend(judge(burst, tasks, rules));
+        } else {
+            thrown_away += 1;
+            assert!(
+                thrown_away < 10 * wanted,
+                "the host is too slow: {judged} judged"
+            );
         }
-        remark(&format!(
-            "{}/{judged} even, {thrown_away} thrown away",
-            judged - bad.len()
-        ));
-        // A task of somebody else that runs for the moment of one fork counts for its node, rightly, and
-        // cannot always be seen afterwards: one burst in eight. EEVDF has five to eight uneven ones.
-        assert!(bad.len() <= 1, "uneven:\n{}", bad.join("\n"));
-    });
+    }
+    remark(&format!(
+        "{}/{judged} even, {thrown_away} thrown away",
+        judged - bad.len()
+    ));
+    // A task of somebody else that runs for the moment of one fork counts for its node, rightly, and
+    // cannot always be seen afterwards: one burst in eight. EEVDF has five to eight uneven ones.
+    assert!(bad.len() <= 1, "uneven:\n{}", bad.join("\n"));
 }
 
 #[test]
@@ -239,4 +207,20 @@ fn bursts_of_16_processes() {
 #[ignore = "runs in the lab"]
 fn bursts_of_8_threads() {
     bursts(8, true);
+}
+
+/// Without tolerance, an excess of 1 is all that is left; where imb_numa_nr is 2 or more, three tasks
+/// are placed otherwise than by the default rules.
+#[test]
+#[ignore = "runs in the lab"]
+fn bursts_of_3_without_tolerance() {
+    let args = [&SHARED_FLAGS[..], &["--imbalance-min", "0"]].concat();
+    with_own(&args, |sched| bursts_under(sched, &Rules::strict(), 3, false));
+}
+
+/// The smallest burst that tolerance shows in.
+#[test]
+#[ignore = "runs in the lab"]
+fn bursts_of_3_processes() {
+    bursts(3, false);
 }

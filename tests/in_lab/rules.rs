@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The default rule set on this machine, to judge what the scheduler did: which counts of tasks per
+//! node are left alone, and how many moves others need.
+//!
+//! Counts are by node in the order of [`nodes`], which is the scheduler's own.
+
+use scx_ballast::machine::Machine;
+use scx_ballast::policy::compile::{NUMA_IMBALANCE_MIN, NodeShape};
+use scx_ballast::policy::limits::{Utilisation, excess, tolerated};
+
+use crate::guest::{Node, node_of, nodes};
+use crate::tasks::Task;
+
+/// See the module.
+pub struct Rules {
+    pub nodes: Vec<Node>,
+    weight: Vec<u32>,
+    /// By node: up to how many tasks it is lightly loaded (R2).
+    pub max_running: Vec<u32>,
+    /// R1.
+    max_imbalance: u32,
+}
+
+impl Rules {
+    /// The rule set `ballast`.
+    pub fn ballast() -> Self {
+        let shapes = NodeShape::all(&Machine::detect(None).unwrap());
+        let nodes = nodes();
+        let weight: Vec<u32> = nodes.iter().map(|node| node.cpus.len() as u32).collect();
+        assert!(shapes.iter().map(|shape| shape.weight).eq(weight.clone()));
+        Self {
+            nodes,
+            weight,
+            max_running: shapes.iter().map(|shape| shape.imb_numa_nr).collect(),
+            max_imbalance: NUMA_IMBALANCE_MIN,
+        }
+    }
+
+    /// The same without tolerance (`--imbalance-min 0`): an excess of 1 and no more.
+    pub fn strict() -> Self {
+        Self {
+            max_imbalance: 0,
+            ..Self::ballast()
+        }
+    }
+
+    pub fn cpus(&self) -> u32 {
+        self.weight.iter().sum()
+    }
+
+    /// Are all nodes of the same size?
+    pub fn equal_nodes(&self) -> bool {
+        self.weight.iter().all(|weight| *weight == self.weight[0])
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
+        let nodes = self.nodes.len();
+        (0..nodes).flat_map(move |a| (0..nodes).map(move |b| (a, b)))
+    }
+
+    /// Excess of node a over node b.
+    pub fn excess(&self, counts: &[u32], a: usize, b: usize) -> u64 {
+        excess(counts[a], self.weight[a], counts[b], self.weight[b])
+    }
+
+    fn pair_tolerated(&self, counts: &[u32], a: usize, b: usize) -> bool {
+        let (w_a, w_b) = (self.weight[a], self.weight[b]);
+        let most = self.max_running[a];
+        tolerated(counts[a], w_a, counts[b], w_b, most, self.max_imbalance)
+    }
+
+    /// Is every pair of nodes left alone?
+    pub fn tolerated(&self, counts: &[u32]) -> bool {
+        self.pairs().all(|(a, b)| self.pair_tolerated(counts, a, b))
+    }
+
+    /// Without spare on either node utilisation is compared: is no node clearly busier than another
+    /// would be with one task more?
+    pub fn similarly_full(&self, counts: &[u32]) -> bool {
+        let of = |node: usize, more: u32| {
+            Utilisation::of(u64::from(counts[node] + more), 100, self.weight[node])
+        };
+        let full = |node: usize| counts[node] >= self.weight[node];
+        self.pairs().all(|(a, b)| {
+            let alike = full(a) && full(b) && !of(a, 0).is_clearly_above(of(b, 1));
+            alike || self.pair_tolerated(counts, a, b)
+        })
+    }
+
+    /// The fewest moves after which `counts` are tolerated: one by one, from the node with most to that
+    /// with least of its size.
+    pub fn moves_needed(&self, counts: &[u32]) -> u64 {
+        let mut counts = counts.to_vec();
+        let mut moves = 0;
+        while !self.tolerated(&counts) {
+            let worst = self.pairs().max_by_key(|(a, b)| self.excess(&counts, *a, *b));
+            let (a, b) = worst.unwrap();
+            counts[a] -= 1;
+            counts[b] += 1;
+            moves += 1;
+        }
+        moves
+    }
+
+    /// How many of `cpus` are in each node.
+    pub fn per_node(&self, cpus: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let mut counts = vec![0; self.nodes.len()];
+        for cpu in cpus {
+            counts[node_of(&self.nodes, cpu)] += 1;
+        }
+        counts
+    }
+
+    /// How many of `tasks` are on each node.
+    pub fn tasks_per_node(&self, tasks: &[Task]) -> Vec<u32> {
+        self.per_node(tasks.iter().map(Task::cpu))
+    }
+}

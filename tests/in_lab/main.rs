@@ -30,6 +30,7 @@ mod work;
 /// With the scheduler that tests share.
 mod running {
     mod affinity;
+    pub mod balance;
     mod counters;
     mod daemon;
     mod fairness;
@@ -44,4 +45,5 @@ mod starting {
     mod modes;
     mod output;
     mod refusals;
+    mod rules;
 }

@@ -93,7 +93,9 @@ impl Rules {
         let mut counts = counts.to_vec();
         let mut moves = 0;
         while !self.tolerated(&counts) {
-            let worst = self.pairs().max_by_key(|(a, b)| self.excess(&counts, *a, *b));
+            let worst = self
+                .pairs()
+                .max_by_key(|(a, b)| self.excess(&counts, *a, *b));
             let (a, b) = worst.unwrap();
             counts[a] -= 1;
             counts[b] += 1;

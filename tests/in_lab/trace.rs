@@ -39,7 +39,9 @@ impl TraceFile {
         let mut file = File::open(&self.0).unwrap();
         file.seek(SeekFrom::Start(from)).unwrap();
         file.read_to_string(&mut text).unwrap();
-        let records = text.lines().filter(|line| line.contains("\"kind\":\"tick\""));
+        let records = text
+            .lines()
+            .filter(|line| line.contains("\"kind\":\"tick\""));
         let records = records.filter_map(|line| serde_json::from_str(line).ok());
         let ticks = records.filter_map(|record| match record {
             Record::Tick(tick) => Some(tick),

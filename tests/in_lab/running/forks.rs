@@ -127,7 +127,8 @@ fn judge(burst: &Burst, tasks: usize, rules: &Rules) -> Option<String> {
         let sizes: BTreeSet<usize> = llcs.clone().map(BTreeSet::len).collect();
         let most = with_parent[node_of(&rules.nodes, *node.cpus.first().unwrap())] as usize;
         let most = most.div_ceil(llcs.clone().count());
-        let births = |llc: &BTreeSet<u32>| birth_cpus.iter().filter(|cpu| llc.contains(cpu)).count();
+        let births =
+            |llc: &BTreeSet<u32>| birth_cpus.iter().filter(|cpu| llc.contains(cpu)).count();
         sizes.len() > 1 || llcs.clone().all(|llc| births(llc) <= most)
     };
     let good = rules.similarly_full(&with_parent)
@@ -215,7 +216,9 @@ fn bursts_of_8_threads() {
 #[ignore = "runs in the lab"]
 fn bursts_of_3_without_tolerance() {
     let args = [&SHARED_FLAGS[..], &["--imbalance-min", "0"]].concat();
-    with_own(&args, |sched| bursts_under(sched, &Rules::strict(), 3, false));
+    with_own(&args, |sched| {
+        bursts_under(sched, &Rules::strict(), 3, false)
+    });
 }
 
 /// The smallest burst that tolerance shows in.

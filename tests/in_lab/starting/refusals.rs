@@ -109,6 +109,17 @@ fn btf_of_another_kernel() {
     refused_where(&setup, "BTF at /sys/kernel/btf/vmlinux is unusable");
 }
 
+/// A trace that cannot be written ends it before anything is loaded.
+#[test]
+#[ignore = "runs in the lab"]
+fn trace_cannot_be_written() {
+    with_none(|| {
+        let output = run_where(":", &["--trace", "/proc/no/such/place"]);
+        assert_refused(&output, "cannot write the trace to /proc/no/such/place");
+        assert_eq!(state(), "disabled");
+    });
+}
+
 /// Bad flags end with status 2 before anything is looked at.
 #[test]
 #[ignore = "runs in the lab"]
@@ -118,6 +129,9 @@ fn bad_flags() {
             &["--no-such-flag"][..],
             &["--slice-us", "0"],
             &["--stats", "-1"],
+            &["--rules", "v9.9"],
+            &["--imb-numa-nr", "0%"],
+            &["--balance-interval-ms", "5"],
             &["nonsense"],
         ] {
             let output = run_where(":", args);

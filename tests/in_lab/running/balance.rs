@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Balancing at run time: tasks are put on one node by their affinity, which is then lifted. What
+//! follows is the balancer's work, and its moves are counted, so it can be held to the rules: it moves
+//! what has to move and not more (R3), only tasks that make the load (R10), and then leaves the state alone.
+//!
+//! What keeps other forces out of it:
+//!
+//! - Few enough tasks that none waits for a CPU, so that idle CPUs pull nothing. When the host takes
+//!   an emulated CPU away they may still; what was pulled may make one more move necessary each time.
+//! - The daemon is stopped while affinities are lifted, so it sees all of them lifted or none.
+
+use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::Instant;
+
+use scx_ballast::observe::Stats;
+
+use crate::client::Client;
+use crate::guest::{ms, node_of, online, read, remark, secs, soak, within};
+use crate::rules::Rules;
+use crate::sched::{Sched, with_shared};
+use crate::tasks::{Quiet, Task, confine, settle};
+
+/// Moves beyond those that are needed, for what other tasks do meanwhile.
+const FEW: u64 = 2;
+
+/// Hogs on the first node: as many as leave it a CPU, at most 4, at least 2.
+fn hog_count(rules: &Rules) -> usize {
+    (rules.nodes[0].cpus.len() - 1).min(4)
+}
+
+/// `count` hogs that may use the first node alone.
+pub fn hogs_on_first_node(rules: &Rules, count: usize) -> Vec<Task> {
+    let cpus = &rules.nodes[0].cpus;
+    let hogs: Vec<Task> = (0..count).map(|_| Task::hog(cpus.clone())).collect();
+    settle(&hogs);
+    // Newborns of before are grown up.
+    sleep(ms(1200));
+    hogs
+}
+
+/// Let `threads` run everywhere, all at once from the daemon's point of view.
+#[track_caller]
+pub fn release(sched: &Sched, threads: impl IntoIterator<Item = i32>) {
+    sched.pause();
+    for pid in threads {
+        confine(pid, online()).unwrap();
+    }
+    sched.signal(libc::SIGCONT);
+}
+
+/// Run `test` where a node has room for two hogs and another is there.
+#[track_caller]
+pub fn where_it_fits(least: usize, test: impl FnOnce(Rules)) {
+    let rules = Rules::ballast();
+    match rules.nodes.len() > 1 && rules.nodes[0].cpus.len() >= least {
+        true => test(rules),
+        false => remark("skipped: one node, or too small ones"),
+    }
+}
+
+/// Wait until `tasks` are in a tolerated state; returns it.
+#[track_caller]
+fn wait_for_tolerance(rules: &Rules, tasks: &[Task]) -> Vec<u32> {
+    within(secs(2), || match rules.tasks_per_node(tasks) {
+        counts if rules.tolerated(&counts) => Ok(counts),
+        counts => Err(format!("still {counts:?}")),
+    })
+}
+
+/// Moves, and what else brings a task to another node.
+fn all_moves(stats: &Stats) -> String {
+    format!(
+        "asked {} + {}, done {}, pulled {}, idle {}",
+        stats.moves_excess,
+        stats.moves_utilisation,
+        stats.moved,
+        stats.pulled_remote,
+        stats.idle_remote
+    )
+}
+
+/// The whole story: pinned hogs stay where they are and are reported; set free, as many move as have
+/// to, none of the sleepers and the small daemon beside them, and then nothing moves any more.
+#[test]
+#[ignore = "runs in the lab"]
+fn an_induced_imbalance_is_evened_out_once() {
+    with_shared(|sched| {
+        where_it_fits(3, |rules| {
+            let mut client = Client::connect();
+            let _quiet = Quiet::machine();
+            let first = rules.nodes[0].cpus.clone();
+            let sleepers = (0..20).map(|i| Task::sleeper(ms(100 + 10 * i)));
+            let mut others: Vec<Task> = sleepers.collect();
+            others.push(Task::periodic(ms(1), ms(99)));
+            for task in &others {
+                confine(task.pid(), first.clone()).unwrap();
+            }
+            let hogs = hogs_on_first_node(&rules, hog_count(&rules));
+            let needed = rules.moves_needed(&rules.tasks_per_node(&hogs));
+            assert!(needed > 0, "no imbalance on this machine");
+
+            // Pinned, nothing can be done, and that is said.
+            client.top();
+            sleep(ms(1500));
+            let pinned = client.top();
+            assert_eq!(pinned.moves_excess + pinned.moved, 0, "{pinned:?}");
+            assert!(pinned.alone_no_task > 0, "{pinned:?}");
+
+            let from = sched.trace().len();
+            release(sched, others.iter().chain(&hogs).map(Task::pid));
+            let began = Instant::now();
+            let counts = wait_for_tolerance(&rules, &hogs);
+            let took = began.elapsed();
+            sleep(ms(200));
+            let stats = client.top();
+            remark(&format!(
+                "{} hogs, {counts:?} after {} ms, {needed} needed, {};",
+                hogs.len(),
+                took.as_millis(),
+                all_moves(&stats)
+            ));
+            assert!(
+                (needed..=needed + FEW + stats.pulled_remote).contains(&stats.moves_excess),
+                "{needed} moves needed: {stats:?}"
+            );
+
+            // A tolerated state is left alone.
+            sleep(secs(soak(10, 60)));
+            let later = client.top();
+            remark(&format!("then {}", all_moves(&later)));
+            assert!(later.moves_excess <= later.pulled_remote, "{later:?}");
+            assert!(rules.tolerated(&rules.tasks_per_node(&hogs)) || later.pulled_remote > 0);
+
+            let hog_pids: BTreeSet<i32> = hogs.iter().map(Task::pid).collect();
+            let moves = sched.trace().moves(from);
+            assert!(moves.len() as u64 >= needed, "{moves:?}");
+            let bystander = moves.iter().find(|m| !hog_pids.contains(&m.pid));
+            assert!(bystander.is_none(), "{bystander:?} is none of {hog_pids:?}");
+            let away = others
+                .iter()
+                .filter(|task| node_of(&rules.nodes, task.cpu()) != 0);
+            let away = away.count() as u64;
+            let excuses = [&stats, &later].map(|s| s.idle_remote + s.pulled_remote);
+            assert!(away <= excuses[0] + excuses[1], "{away} bystanders left");
+        });
+    });
+}
+
+/// CPUs of all threads of a process.
+fn thread_cpus(pid: i32) -> Vec<(i32, u32)> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut cpus = Vec::new();
+    for thread in threads {
+        let name = thread.unwrap().file_name();
+        let tid: i32 = name.to_str().unwrap().parse().unwrap();
+        let stat = read(format!("/proc/{pid}/task/{tid}/stat"));
+        let (_, rest) = stat.rsplit_once(") ").unwrap();
+        cpus.push((tid, rest.split(' ').nth(36).unwrap().parse().unwrap()));
+    }
+    cpus
+}
+
+/// Of two processes with two threads each on one node, one moves, whole.
+#[test]
+#[ignore = "runs in the lab"]
+fn threads_of_a_process_move_together() {
+    with_shared(|sched| {
+        where_it_fits(6, |rules| {
+            let mut client = Client::connect();
+            let _quiet = Quiet::machine();
+            let first = rules.nodes[0].cpus.clone();
+            let process = || {
+                let first = first.clone();
+                Task::fork(move || {
+                    confine(0, first).unwrap();
+                    std::thread::spawn(|| crate::tasks::spin());
+                    crate::tasks::spin()
+                })
+            };
+            let processes = [process(), process()];
+            settle(&processes);
+            sleep(ms(1200));
+            let all = || processes.iter().map(|task| thread_cpus(task.pid()));
+            let threads: Vec<i32> = all().flatten().map(|(tid, _)| tid).collect();
+            assert_eq!(threads.len(), 4);
+            client.top();
+            let from = sched.trace().len();
+            release(sched, threads);
+            let counts = || rules.per_node(all().flatten().map(|(_, cpu)| cpu));
+            within(secs(2), || match counts() {
+                counts if rules.tolerated(&counts) => Ok(()),
+                counts => Err(format!("still {counts:?}")),
+            });
+            sleep(ms(500));
+            let stats = client.top();
+            remark(&format!("{:?}, {}", counts(), all_moves(&stats)));
+            let moves = sched.trace().moves(from);
+            let whole = |cpus: Vec<(i32, u32)>| {
+                let cpus = cpus.into_iter().map(|(_, cpu)| cpu);
+                rules.per_node(cpus).contains(&2)
+            };
+            let split = all().filter(|cpus| !whole(cpus.clone())).count() as u64;
+            assert!(split <= stats.pulled_remote, "split: {moves:?}");
+            assert_eq!(
+                stats.moves_excess,
+                2 + stats.pulled_remote.min(1),
+                "{moves:?}"
+            );
+        });
+    });
+}
+
+/// Three times as many hogs as CPUs, all of them on one node: in the end all nodes are about equally
+/// crowded, after not many more moves than it takes, and it stays like that.
+#[test]
+#[ignore = "runs in the lab"]
+fn an_overload_is_spread() {
+    with_shared(|sched| {
+        where_it_fits(2, |rules| {
+            let mut client = Client::connect();
+            let _quiet = Quiet::machine();
+            let hogs = hogs_on_first_node(&rules, 3 * rules.cpus() as usize);
+            client.top();
+            release(sched, hogs.iter().map(Task::pid));
+            let counted = |stats: &Stats| -> Vec<u32> {
+                stats.nodes.values().map(|n| n.running as u32).collect()
+            };
+            let began = Instant::now();
+            // The connection that asks is another one, so that this one's counters go on.
+            let mut observer = Client::connect();
+            let counts = within(secs(2), || match counted(&observer.top()) {
+                counts if rules.similarly_full(&counts) => Ok(counts),
+                counts => Err(format!("still {counts:?}")),
+            });
+            let took = began.elapsed();
+            sleep(ms(500));
+            let stats = client.top();
+            remark(&format!(
+                "{} hogs, {counts:?} after {} ms, {};",
+                hogs.len(),
+                took.as_millis(),
+                all_moves(&stats)
+            ));
+            // What has to leave the first node, and a quarter more.
+            let stay = hogs.len() * rules.nodes[0].cpus.len() / rules.cpus() as usize;
+            let needed = (hogs.len() - stay) as u64;
+            assert!(stats.moved <= needed + needed / 4 + FEW, "{stats:?}");
+
+            sleep(secs(soak(5, 60)));
+            let later = client.top();
+            remark(&format!(
+                "then {:?}, {}",
+                counted(&later),
+                all_moves(&later)
+            ));
+            assert!(later.moved <= FEW, "{later:?}");
+            assert!(rules.similarly_full(&counted(&later)), "{later:?}");
+        });
+    });
+}

@@ -87,8 +87,9 @@ impl Rules {
         })
     }
 
-    /// The fewest moves after which `counts` are tolerated: one by one, from the node with most to that
-    /// with least of its size.
+    /// How many moves it takes until `counts` are tolerated: the fullest node gives half of its excess
+    /// over the least full one (R3); where there are more than two, one task at a time, since each gets
+    /// its share.
     pub fn moves_needed(&self, counts: &[u32]) -> u64 {
         let mut counts = counts.to_vec();
         let mut moves = 0;
@@ -97,9 +98,13 @@ impl Rules {
                 .pairs()
                 .max_by_key(|(a, b)| self.excess(&counts, *a, *b));
             let (a, b) = worst.unwrap();
-            counts[a] -= 1;
-            counts[b] += 1;
-            moves += 1;
+            let half = match self.nodes.len() {
+                2 => self.excess(&counts, a, b) as u32 / 2,
+                _ => 1,
+            };
+            counts[a] -= half;
+            counts[b] += half;
+            moves += u64::from(half);
         }
         moves
     }

@@ -16,14 +16,16 @@ use crate::tasks::{Quiet, Shared, Task, current_cpu};
 #[test]
 #[ignore = "runs in the lab"]
 fn no_balancing() {
-    with_own(&["--balance-interval-ms", "0"], |sched| {
+    // Idle CPUs must not even it out instead.
+    let args = ["--balance-interval-ms", "0", "--pull-delay-us", "1000000"];
+    with_own(&args, |_| {
         where_it_fits(3, |rules| {
             let mut client = Client::connect();
             let _quiet = Quiet::machine();
             let hogs = hogs_on_first_node(&rules, (rules.nodes[0].cpus.len() - 1).min(4));
             let counts = rules.tasks_per_node(&hogs);
             assert!(!rules.tolerated(&counts), "{counts:?}");
-            release(sched, hogs.iter().map(Task::pid));
+            release(hogs.iter().map(Task::pid));
             client.top();
             sleep(secs(soak(3, 30)));
             let stats = client.top();
@@ -40,7 +42,15 @@ fn no_balancing() {
 #[ignore = "runs in the lab"]
 fn a_newborn_stays_one_across_exec() {
     const TASKS: u64 = 5;
-    let args = ["--newborn-ms", "30000", "--newborn-work-us", "5000000"];
+    // A load of newborns is one that the balancer would even out.
+    let args = [
+        "--newborn-ms",
+        "30000",
+        "--newborn-work-us",
+        "5000000",
+        "--balance-interval-ms",
+        "0",
+    ];
     with_own(&args, |_| {
         let rules = Rules::ballast();
         let mut client = Client::connect();

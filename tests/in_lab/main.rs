@@ -30,7 +30,7 @@ mod work;
 /// With the scheduler that tests share.
 mod running {
     mod affinity;
-    pub mod balance;
+    mod balance;
     mod counters;
     mod daemon;
     mod fairness;

@@ -4,12 +4,14 @@
 //!
 //! Counts are by node in the order of [`nodes`], which is the scheduler's own.
 
+use std::thread::sleep;
+
 use scx_ballast::machine::Machine;
 use scx_ballast::policy::compile::{NUMA_IMBALANCE_MIN, NodeShape};
 use scx_ballast::policy::limits::{Utilisation, excess, tolerated};
 
-use crate::guest::{Node, node_of, nodes};
-use crate::tasks::Task;
+use crate::guest::{Node, ms, node_of, nodes, remark};
+use crate::tasks::{Task, settle};
 
 /// See the module.
 pub struct Rules {
@@ -121,5 +123,31 @@ impl Rules {
     /// How many of `tasks` are on each node.
     pub fn tasks_per_node(&self, tasks: &[Task]) -> Vec<u32> {
         self.per_node(tasks.iter().map(Task::cpu))
+    }
+
+    /// Hogs that the first node can have without one of them waiting, for an imbalance: all CPUs but
+    /// one, at most 4.
+    pub fn room(&self) -> usize {
+        (self.nodes[0].cpus.len() - 1).min(4)
+    }
+
+    /// `count` hogs that may use the first node alone.
+    pub fn pinned_hogs(&self, count: usize) -> Vec<Task> {
+        let cpus = &self.nodes[0].cpus;
+        let hogs: Vec<Task> = (0..count).map(|_| Task::hog(cpus.clone())).collect();
+        settle(&hogs);
+        // Newborns of before are grown up.
+        sleep(ms(1200));
+        hogs
+    }
+}
+
+/// Run `test` where there are two nodes, and the first has at least so many CPUs.
+#[track_caller]
+pub fn where_it_fits(least: usize, test: impl FnOnce(Rules)) {
+    let rules = Rules::ballast();
+    match rules.nodes.len() > 1 && rules.nodes[0].cpus.len() >= least {
+        true => test(rules),
+        false => remark("skipped: one node, or too small ones"),
     }
 }

@@ -34,6 +34,15 @@ pub fn confine(pid: i32, cpus: impl IntoIterator<Item = u32>) -> io::Result<()> 
     }
 }
 
+/// Let `threads` run everywhere. Not with the daemon stopped: woken up again its threads run on
+/// emulated CPUs that the host has forgotten, which looks like a load.
+#[track_caller]
+pub fn release(threads: impl IntoIterator<Item = i32>) {
+    for pid in threads {
+        confine(pid, guest::online()).unwrap();
+    }
+}
+
 /// Change the scheduling class of a task; real-time ones get the lowest priority.
 pub fn set_policy(pid: i32, policy: i32) -> io::Result<()> {
     let class = policy & !libc::SCHED_RESET_ON_FORK;

@@ -13,47 +13,13 @@ use std::time::Instant;
 use scx_ballast::observe::Stats;
 
 use crate::client::Client;
-use crate::guest::{ms, node_of, online, read, remark, secs, soak, within};
-use crate::rules::Rules;
+use crate::guest::{ms, node_of, read, remark, secs, soak, within};
+use crate::rules::{Rules, where_it_fits};
 use crate::sched::with_shared;
-use crate::tasks::{Quiet, Task, confine, settle, spin};
+use crate::tasks::{Quiet, Task, confine, release, settle, spin};
 
 /// Moves beyond those that are needed, for what other tasks do meanwhile.
 const FEW: u64 = 2;
-
-/// Hogs on the first node: as many as leave it a CPU, at most 4, at least 2.
-fn hog_count(rules: &Rules) -> usize {
-    (rules.nodes[0].cpus.len() - 1).min(4)
-}
-
-/// `count` hogs that may use the first node alone.
-pub fn hogs_on_first_node(rules: &Rules, count: usize) -> Vec<Task> {
-    let cpus = &rules.nodes[0].cpus;
-    let hogs: Vec<Task> = (0..count).map(|_| Task::hog(cpus.clone())).collect();
-    settle(&hogs);
-    // Newborns of before are grown up.
-    sleep(ms(1200));
-    hogs
-}
-
-/// Let `threads` run everywhere. Not with the daemon stopped: woken up again its threads run on
-/// emulated CPUs that the host has forgotten, which looks like a load.
-#[track_caller]
-pub fn release(threads: impl IntoIterator<Item = i32>) {
-    for pid in threads {
-        confine(pid, online()).unwrap();
-    }
-}
-
-/// Run `test` where a node has room for two hogs and another is there.
-#[track_caller]
-pub fn where_it_fits(least: usize, test: impl FnOnce(Rules)) {
-    let rules = Rules::ballast();
-    match rules.nodes.len() > 1 && rules.nodes[0].cpus.len() >= least {
-        true => test(rules),
-        false => remark("skipped: one node, or too small ones"),
-    }
-}
 
 /// Wait until `tasks` are in a tolerated state; returns it.
 #[track_caller]
@@ -92,7 +58,7 @@ fn an_induced_imbalance_is_evened_out_once() {
             for task in &others {
                 confine(task.pid(), first.clone()).unwrap();
             }
-            let hogs = hogs_on_first_node(&rules, hog_count(&rules));
+            let hogs = rules.pinned_hogs(rules.room());
             let needed = rules.moves_needed(&rules.tasks_per_node(&hogs));
             assert!(needed > 0, "no imbalance on this machine");
 
@@ -199,7 +165,7 @@ fn threads_of_a_process_move_together() {
                     .iter()
                     .flat_map(|tick| &tick.decisions.moves)
                     .collect();
-                remark(&format!("{}", all_moves(&stats)));
+                remark(&all_moves(&stats));
                 if moves.len() != 2 || stats.pulled_remote > 0 {
                     continue;
                 }
@@ -235,7 +201,7 @@ fn an_overload_is_spread() {
         where_it_fits(2, |rules| {
             let mut client = Client::connect();
             let _quiet = Quiet::machine();
-            let hogs = hogs_on_first_node(&rules, 3 * rules.cpus() as usize);
+            let hogs = rules.pinned_hogs(3 * rules.cpus() as usize);
             client.top();
             release(hogs.iter().map(Task::pid));
             let counted = |stats: &Stats| -> Vec<u32> {

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::guest::{ms, must, node_of, read, remark, secs, soak, within};
-use crate::rules::Rules;
-use crate::running::balance::{hogs_on_first_node, release, where_it_fits};
+use crate::rules::{Rules, where_it_fits};
 use crate::sched::{SHARED_FLAGS, Sched, binary, with_none, with_own};
-use crate::tasks::{Quiet, Shared, Task, current_cpu};
+use crate::tasks::{Quiet, Shared, Task, current_cpu, release};
 
 /// `--balance-interval-ms 0`: an imbalance that the rules do not tolerate stays.
 #[test]
@@ -22,7 +21,7 @@ fn no_balancing() {
         where_it_fits(3, |rules| {
             let mut client = Client::connect();
             let _quiet = Quiet::machine();
-            let hogs = hogs_on_first_node(&rules, (rules.nodes[0].cpus.len() - 1).min(4));
+            let hogs = rules.pinned_hogs(rules.room());
             let counts = rules.tasks_per_node(&hogs);
             assert!(!rules.tolerated(&counts), "{counts:?}");
             release(hogs.iter().map(Task::pid));

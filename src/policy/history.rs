@@ -30,6 +30,8 @@ struct Past {
     seq: u32,
     from: u8,
     to: u8,
+    /// It was seen where it was moved to.
+    arrived: bool,
 }
 
 /// Two nodes, in either direction.
@@ -83,12 +85,15 @@ impl History {
     pub fn review(&mut self, obs: &mut Observation) {
         self.tick += 1;
         for _ in 0..self.past.len() {
-            let Some(past) = self.past.pop_front() else {
+            let Some(mut past) = self.past.pop_front() else {
                 break;
             };
-            match self.node_of(obs, &past) {
-                // Not carried out yet, or not any more: no judgement.
-                Some(node) if node == past.from && self.tick == past.tick + 1 => {}
+            let node = self.node_of(obs, &past);
+            past.arrived |= node == Some(past.to);
+            match node {
+                // Never carried out: no judgement. A task that waits in a long queue is seen late, when
+                // it has run again; its wish was withdrawn long before.
+                Some(node) if node == past.from && !past.arrived => {}
                 Some(node) if node != past.to => self.strike(past.from, past.to),
                 _ if self.tick >= past.tick + REVIEW_TICKS => self.lasted(past.from, past.to),
                 _ => self.past.push_back(past),
@@ -130,7 +135,76 @@ impl History {
                 seq: decided.seq,
                 from: decided.from,
                 to: decided.to,
+                arrived: false,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::balance::{Move, MoveWhy};
+    use crate::policy::observation::TaskObs;
+
+    fn shape() -> Shape {
+        Shape {
+            order: vec![vec![0, 1], vec![1, 0]],
+            weight: vec![4, 4],
+            first_llc: vec![0, 1],
+            llc_weight: vec![4, 4],
+            llc_node: vec![0, 1],
+        }
+    }
+
+    /// Is the pair held after one task was moved from node 0 to 1 and seen on these nodes in the ticks
+    /// that follow? `None`: it did not run.
+    fn held_after(seen: &[Option<u16>]) -> bool {
+        let mut history = History::new(&shape());
+        let mut obs = Observation::for_shape(&shape(), 1);
+        history.review(&mut obs);
+        history.remember(&Decisions {
+            moves: vec![Move {
+                slot: 3,
+                seq: 2,
+                pid: 9,
+                from: 0,
+                to: 1,
+                llc: 1,
+                why: MoveWhy::Excess,
+            }],
+            verdicts: Vec::new(),
+        });
+        for llc in seen {
+            obs.tasks.clear();
+            obs.tasks.extend(llc.map(|llc| TaskObs {
+                slot: 3,
+                seq: 2,
+                pid: 9,
+                tgid: 9,
+                llc,
+                busy: 500,
+                weight: 100,
+                nodes: 3,
+                moved_ms: 100,
+            }));
+            history.review(&mut obs);
+        }
+        !obs.held.is_empty()
+    }
+
+    #[test]
+    fn a_move_that_was_taken_back_holds_the_pair() {
+        assert!(held_after(&[Some(1), Some(0)]));
+        assert!(held_after(&[None, Some(1), None, Some(0)]));
+        assert!(!held_after(&[Some(1), Some(1)]));
+    }
+
+    /// It waited all the time, and its wish was withdrawn.
+    #[test]
+    fn a_move_that_was_never_carried_out_is_not_judged() {
+        assert!(!held_after(&[Some(0)]));
+        assert!(!held_after(&[None, Some(0)]));
+        assert!(!held_after(&[None, None, Some(0), Some(0)]));
     }
 }

@@ -4,7 +4,8 @@
  * for a task that has waited too long.
  *
  * A CPU that goes idle looks in its LLC, then in its node, then in other nodes, nearest first.
- * Outside its own LLC it takes only from queues whose head has waited for the pull delay. Nobody
+ * Outside its own LLC it takes only from queues whose head has waited for the pull delay, or for
+ * PATIENCE of them when the other node has idle CPUs of its own, which were woken for it. Nobody
  * would wake that CPU later, so the first tick of each period in an LLC with waiting tasks sweeps:
  * it kicks an idle CPU when the head is old enough. Hence the bound: pull delay plus one tick.
  *
@@ -17,6 +18,7 @@
 /* These two bound the work of one dispatch. */
 #define PULL_QUEUES 8		/* CPU queues tried per word of the bitmap */
 #define PULL_DEPTH 8		/* tasks looked at per queue */
+#define PATIENCE 8		/* pull delays before a node with spare loses a task to another */
 
 /* Has @p waited in its queue since @before or longer? */
 static bool waits_since(struct task_struct *p, u64 before)
@@ -102,12 +104,11 @@ static bool has_narrow(u32 llc)
 	return any;
 }
 
-static bool pull_llc(u32 llc, s32 this_cpu, u64 before)
-{
-	return pull_queue(LLC_QUEUE(llc), this_cpu, before) || pull_narrow(llc, this_cpu, before);
-}
-
-static bool pull_node(u32 node, u32 own_llc, s32 this_cpu, u64 before)
+/*
+ * Take a task from @node: one of an LLC's queue that waits since @before, or a narrow one that waits
+ * since @narrow_before.
+ */
+static bool pull_node(u32 node, u32 own_llc, s32 this_cpu, u64 before, u64 narrow_before)
 {
 	struct node_state *ns = node_state_of(node);
 	u32 first = first_llc(node), i;
@@ -126,13 +127,26 @@ static bool pull_node(u32 node, u32 own_llc, s32 this_cpu, u64 before)
 		llc = first + bit;
 		if (llc == own_llc)
 			continue;
-		if (pull_llc(llc, this_cpu, before))
+		if (pull_queue(LLC_QUEUE(llc), this_cpu, before) ||
+		    pull_narrow(llc, this_cpu, narrow_before))
 			return true;
 		/* A task that is being inserted right now is found again by the next sweep. */
 		if (scx_bpf_dsq_nr_queued(LLC_QUEUE(llc)) <= 0 && !has_narrow(llc))
 			__sync_fetch_and_and(&ns->waiting, ~(1ULL << bit));
 	}
 	return false;
+}
+
+/*
+ * A node that has spare has woken a CPU of its own for the task; only when that takes much longer than
+ * it should does a CPU of another node take the task away from its memory. A narrow task may not be
+ * allowed on any of those CPUs.
+ */
+static u64 patience(u32 node, bool remote, u64 now)
+{
+	bool has_spare = remote && committed_node(node, now) < weight_of_node(node);
+
+	return has_spare ? pull_delay_ns * PATIENCE : pull_delay_ns;
 }
 
 static void pull(struct cpu_ctx *cc, s32 cpu)
@@ -153,7 +167,8 @@ static void pull(struct cpu_ctx *cc, s32 cpu)
 
 		if (!ns || !*(volatile u64 *)&ns->waiting)
 			continue;
-		if (pull_node(node, cc->llc, cpu, now - pull_delay_ns)) {
+		if (pull_node(node, cc->llc, cpu, now - patience(node, i, now),
+			      now - pull_delay_ns)) {
 			stat_add(cc, i ? STAT_PULL_REMOTE : STAT_PULL_NODE, 1);
 			return;
 		}
@@ -168,10 +183,12 @@ static void pull(struct cpu_ctx *cc, s32 cpu)
 static bool share_node(struct cpu_ctx *cc, s32 cpu)
 {
 	struct node_state *ns = node_state_of(cc->node);
+	u64 since;
 
 	if (nr_llcs_of(cc->node) == 1 || !ns || !*(volatile u64 *)&ns->waiting)
 		return false;
-	if (!pull_node(cc->node, cc->llc, cpu, scx_bpf_now() - slice_ns))
+	since = scx_bpf_now() - slice_ns;
+	if (!pull_node(cc->node, cc->llc, cpu, since, since))
 		return false;
 	stat_add(cc, STAT_PULL_NODE, 1);
 	return true;

@@ -83,7 +83,7 @@ impl TickObserver {
         let mut totals = [0u64; intf::MAX_NODES as usize];
         obs.nodes.fill(NodeObs::default());
         for llc in machine.llcs() {
-            let Some(counters) = sched.llcs.get(llc.idx.as_usize()) else {
+            let Some(counters) = sched.steady_counters(llc.idx.as_usize()) else {
                 continue;
             };
             let node = &mut obs.nodes[llc.node.as_usize()];
@@ -102,11 +102,16 @@ impl TickObserver {
         }
         for ((node, before), total) in obs.nodes.iter_mut().zip(&mut self.running_ns).zip(totals) {
             let task_ns = total.wrapping_sub(std::mem::replace(before, total));
-            // Counter and stamp are not read at the same moment, so the difference may be off by a
-            // little, even below 0.
-            let task_ns = (task_ns as i64).max(0) as u64;
-            let milli = (u128::from(task_ns) * 1000).checked_div(elapsed.into());
-            node.running_milli = milli.map_or(0, |milli| milli.min(u32::MAX.into()) as u32);
+            let milli = (u128::from(task_ns) * 1000)
+                .checked_div(elapsed.into())
+                .unwrap_or(0);
+            // Counter and stamp change one after the other. Read in between they are off by one task
+            // since boot, upwards or below 0; more than there are tasks tells both.
+            let limit = u128::from(sched.slot_counts().1.max(node.running) + 1) * 1000;
+            node.running_milli = match milli <= limit {
+                true => milli as u32,
+                false => node.running.saturating_mul(1000),
+            };
         }
     }
 
@@ -181,6 +186,19 @@ fn task_obs(i: usize, slot: &intf::task_slot, busy: u16, now: u64) -> TaskObs {
 }
 
 impl Scheduler<'_> {
+    /// The counters of an LLC, counter and stamp of one moment as far as a few reads can tell.
+    fn steady_counters(&self, llc: usize) -> Option<intf::llc_counters> {
+        let mut last = self.llcs.get(llc)?;
+        for _ in 0..4 {
+            let again = self.llcs.get(llc)?;
+            if (again.running, again.stamp) == (last.running, last.stamp) {
+                break;
+            }
+            last = again;
+        }
+        Some(last)
+    }
+
     /// Tasks that run or wait in `llc` now.
     pub(super) fn running(&self, llc: LlcIdx) -> u32 {
         self.llcs

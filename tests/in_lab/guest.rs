@@ -86,6 +86,10 @@ pub fn give_up(why: &str, mut kmsg: Kmsg) -> ! {
         sleep(secs(1));
     }
     remark(&format!("kernel:\n{}\n", kmsg.read().join("\n")));
+    // An exit would wait for other tasks to be scheduled, which may be what does not happen. Time for
+    // the output to get out, then the machine ends at once.
+    sleep(secs(2));
+    let _ = fs::write("/proc/sysrq-trigger", "b");
     std::process::exit(101);
 }
 

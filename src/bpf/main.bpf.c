@@ -60,6 +60,13 @@ s32 BPF_STRUCT_OPS(ballast_select_cpu, struct task_struct *p, s32 prev_cpu, u64 
 	return place_wakeup(p, tc, prev_cpu, wake_flags);
 }
 
+/* Nothing else is here for the CPU: @p goes on where it is, at once. */
+static void go_on(struct task_struct *p, struct task_ctx *tc, u32 llc, u64 enq_flags)
+{
+	count_running(tc, llc);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+}
+
 /*
  * Tasks that select_cpu() did not place: those it is not called for (one CPU allowed, migration
  * disabled) and those that go on waiting (slice used up, affinity changed).
@@ -102,8 +109,14 @@ void BPF_STRUCT_OPS(ballast_enqueue, struct task_struct *p, u64 enq_flags)
 
 	llc = cc->llc;
 	if (migration_disabled(p)) {
-		/* Only this CPU may run it, so it waits where no other CPU has to skip it. */
-		queue_on_cpu(p, tc, cpu, enq_flags, woken);
+		/*
+		 * Only this CPU may run it, so it waits where no other CPU has to skip it; unless the
+		 * CPU is about to go idle, which would leave it there for nobody to wake it.
+		 */
+		if (enq_flags & SCX_ENQ_LAST)
+			go_on(p, tc, llc, enq_flags);
+		else
+			queue_on_cpu(p, tc, cpu, enq_flags, woken);
 		return;
 	}
 
@@ -113,8 +126,7 @@ void BPF_STRUCT_OPS(ballast_enqueue, struct task_struct *p, u64 enq_flags)
 		wish_done(slot, want);
 		llc = want;
 	} else if (enq_flags & SCX_ENQ_LAST) {
-		count_running(tc, llc);
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+		go_on(p, tc, llc, enq_flags);
 		return;
 	}
 

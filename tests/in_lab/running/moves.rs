@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Wanted homes: what the daemon writes into a slot, BPF carries out.
 
+use scx_ballast::observe::Stats;
+
 use crate::client::Client;
 use crate::guest::{ms, node_of, nodes, remark, within};
 use crate::sched::{Sched, with_shared};
@@ -15,6 +17,14 @@ fn with_two_nodes(test: impl FnOnce(&mut Sched)) {
     });
 }
 
+/// So many wishes of ours were carried out; what the balancer asked for meanwhile, for whoever else ran
+/// just then, may be counted too.
+#[track_caller]
+fn assert_moved(stats: &Stats, ours: u64) {
+    let asked = stats.moves_excess + stats.moves_utilisation;
+    assert!((ours..=ours + asked).contains(&stats.moved), "{stats:?}");
+}
+
 #[test]
 #[ignore = "runs in the lab"]
 fn a_running_task_moves_and_stays() {
@@ -25,14 +35,15 @@ fn a_running_task_moves_and_stays() {
         for _ in 0..3 {
             let to = (node_of(&nodes, task.cpu()) + 1) % nodes.len();
             let stats = client.move_task(&task, &nodes, to);
-            assert_eq!(stats.moved, 1, "{stats:?}");
+            assert_moved(&stats, 1);
             assert!(stats.node_migrations >= 1, "{stats:?}");
             // Nothing else may move a lone task on an idle machine.
             std::thread::sleep(ms(300));
             let later = client.top();
             let pulled = stats.pulled_remote + later.pulled_remote > 0;
             let stayed = node_of(&nodes, task.cpu()) == to || pulled;
-            assert!(stayed && later.moved == 0, "{later:?} after {stats:?}");
+            assert!(stayed, "{later:?} after {stats:?}");
+            assert_moved(&later, 0);
         }
     });
 }
@@ -46,7 +57,7 @@ fn a_sleeping_task_wakes_on_its_new_node() {
         std::thread::sleep(ms(200));
         for _ in 0..3 {
             let to = (node_of(&nodes, task.cpu()) + 1) % nodes.len();
-            assert_eq!(client.move_task(&task, &nodes, to).moved, 1);
+            assert_moved(&client.move_task(&task, &nodes, to), 1);
         }
     });
 }
@@ -66,7 +77,7 @@ fn a_waiting_task_moves() {
         let task = &tasks[4];
         for _ in 0..3 {
             let to = usize::from(node_of(&nodes, task.cpu()) == 0);
-            assert_eq!(client.move_task(task, &nodes, to).moved, 1);
+            assert_moved(&client.move_task(task, &nodes, to), 1);
         }
     });
 }
@@ -103,7 +114,6 @@ fn impossible_wishes_are_refused() {
         });
         let text = client.ask("move", &[("pid", "x".into())]).unwrap_err();
         assert!(text.contains("'x' is not a number"), "{text}");
-        let stats = client.top();
-        assert_eq!(stats.moved, 0, "{stats:?}");
+        assert_moved(&client.top(), 0);
     });
 }

@@ -19,6 +19,7 @@ use crate::balancer::{self, Balancer};
 use crate::cli::{RunArgs, VERSION};
 use crate::kernel::check;
 use crate::kernel::load::{ObjectSpace, Scheduler, hotplug_seq};
+use crate::kernel::stat;
 use crate::machine::Machine;
 use crate::observe::{self, Answer, Reporter, Request, Trace};
 
@@ -182,6 +183,12 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, lasting: &mut Lasting) -> Resu
                 answers.send(answer).context("the statistics server is gone")?;
             }
         }
+    }
+    if let (Some(forks), Some(trace)) = (&forks, trace) {
+        forks.consume().context("reading the trace buffer")?;
+        let seen = sched.observe(&machine)?;
+        let lost = seen.events.get(stat::STAT_TRACE_LOST);
+        trace.borrow_mut().lost(lost);
     }
     drop(forks);
     Ok(if sched.end()? && !by_user {

@@ -77,9 +77,11 @@ impl Trace {
         self.send(Record::Fork(fork));
     }
 
-    /// So many fork placements have not reached us.
+    /// So many fork placements since the last header have not reached us.
     pub fn lost(&mut self, forks: u64) {
-        self.lost += forks;
+        if forks > 0 {
+            self.send(Record::Lost { forks });
+        }
     }
 
     /// A tick; written if it is worth it.

@@ -82,7 +82,7 @@ static u64 allowed_llcs(struct task_struct *p, bool wide, u32 first, u32 nr)
 /*
  * Forks take turns from reading the counters until the new task is in them. Two that happen at the
  * same time would otherwise both see the state without the other, and both take the same place.
- * Interrupts are off in select_cpu, so a turn is a few microseconds; the wait is bounded all the
+ * Interrupts are off in select_cpu, so a turn is short; the wait is bounded all the
  * same, and who waited in vain goes on without a turn: the place is a little worse then, that is all.
  */
 #define FORK_TURN_TRIES 4096

@@ -16,10 +16,12 @@
 //! | [`topology`] | the `topology` command's output |
 //! | [`rules`] | the `rules` command's output |
 //! | [`replay`] | the `replay` command |
+//! | [`compare`] | A/B: suites, life cycle, statistics, reports |
 //! | [`work`] | built-in workloads |
 
 pub mod balancer;
 pub mod cli;
+pub mod compare;
 pub mod daemon;
 pub mod kernel;
 pub mod machine;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From records to effects with intervals and verdicts.
+//!
+//! Values are compared in pairs, block by block, as log-ratios to the base arm; several machines are
+//! strata: a block is paired with itself, never pooled with another machine's.
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{Better, Mean};
+
+/// All that is said about a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Analysis {
+    /// Labels; the first is the base.
+    pub arms: Vec<String>,
+    /// For each metric of each benchmark, in the plan's order.
+    pub rows: Vec<Row>,
+    /// For each suite and arm but the base.
+    pub suites: Vec<SuiteSummary>,
+    /// What a reader has to know first: too few blocks, no A/A arm, unfinished, ...
+    pub warnings: Vec<String>,
+}
+
+/// One metric of one benchmark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub suite: String,
+    pub benchmark: String,
+    pub metric: String,
+    pub unit: String,
+    pub better: Better,
+    pub mean: Mean,
+    pub primary: bool,
+    /// One for each arm, in the order of the arms; none for an arm without a run.
+    pub arms: Vec<Option<ArmSummary>>,
+}
+
+/// Values of one arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmSummary {
+    /// In the order of machines and blocks.
+    pub values: Vec<Sample>,
+    pub mean: f64,
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+    /// Sample standard deviation; none for a single value.
+    pub stddev: Option<f64>,
+    /// Against the base; none for the base itself.
+    pub effect: Option<Effect>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Index into the files that were given.
+    pub machine: usize,
+    pub block: u32,
+    pub value: f64,
+    /// Beyond Tukey's fences among the values of its arm and machine: marked, never dropped.
+    pub outlier: bool,
+}
+
+/// How an arm differs from the base.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// Pairs that it rests on.
+    pub pairs: usize,
+    /// Median of the paired ratios, as value of the arm / value of the base.
+    pub ratio: f64,
+    /// 95 % interval of `ratio`, by bootstrap; none for too few pairs.
+    pub interval: Option<(f64, f64)>,
+    /// Change in %, positive is better whatever the metric.
+    pub change: f64,
+    /// Of the paired permutation test, two-sided.
+    pub p: Option<f64>,
+    /// The same after Holm's correction over the primary metrics; none for secondary ones.
+    pub p_holm: Option<f64>,
+    pub verdict: Verdict,
+}
+
+/// What may be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Better,
+    Worse,
+    /// No difference was shown; that is not the same as equal.
+    Undecided,
+    /// So few blocks that chance could not be excluded whatever the values are.
+    TooFew,
+}
+
+/// One arm over a suite.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SuiteSummary {
+    pub suite: String,
+    pub arm: usize,
+    /// Geometric mean over the primary metrics (all, if none is primary) of value ratios, turned so that above 1 is
+    /// better.
+    pub geomean: f64,
+    pub rows: usize,
+}

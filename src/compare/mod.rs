@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A/B on any machine: `scx_ballast compare`.
+//!
+//! Arms (EEVDF, scx_ballast with flags, any other sched_ext scheduler) take turns at benchmarks, in
+//! blocks of random order. What every run gave goes to a results file, one JSON record a line
+//! ([`record`]), before the next run begins; all that is said about the arms is computed from such
+//! files, at once or years later, by the same code.
+//!
+//! ```text
+//! suites (TOML) ─┐                                            ┌─▶ table, Markdown
+//! arms ──────────┼─▶ plan ─▶ runner ─▶ results file ─▶ analysis ─▶ report ─▶ JSON
+//! machine ───────┘                  (JSON lines)              └─▶ HTML
+//! ```
+//!
+//! | module | concern |
+//! |---|---|
+//! | [`record`] | the results file: what is known of a comparison and of each run |
+//! | [`analysis`] | from records to effects with intervals and verdicts |
+//!
+//! What always holds:
+//!
+//! - The run is the unit. One run is one attach of a scheduler and one execution of a benchmark.
+//! - A run counts only if the same scheduler was in charge from before it until after it.
+//! - No value is dropped or changed: outliers are marked, discarded runs stay in the file.
+//! - What a machine does not offer is `not available` with the reason, never 0.
+//! - However a comparison ends, the machine is as it was before.
+
+pub mod analysis;
+pub mod record;

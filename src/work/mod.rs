@@ -30,7 +30,6 @@ mod cpus;
 mod crew;
 mod fork_burst;
 mod futex;
-mod histogram;
 mod hogs;
 mod link;
 mod mpi;
@@ -39,7 +38,9 @@ mod numbers;
 mod output;
 mod pairs;
 mod shared;
+mod times;
 mod wakeups;
+mod watch;
 mod weights;
 
 use anyhow::Result;

@@ -166,7 +166,7 @@ fn burst(args: &ForkBurstArgs, nodes: &Arc<NodeMap>, output: &mut Output) -> Res
             let [birth, first, last] = cpus.each_ref().map(|cpus| cpus[task]);
             let node = |cpu| nodes.id_of(cpu).map_or("?".to_owned(), |id| id.to_string());
             format!(
-                "task {task}: cpu birth {birth} first {first} last {last} node changes {changes} birth {} first {} last {}",
+                "task {task}: cpu birth {birth} first {first} last {last} node birth {} first {} last {} changes {changes}",
                 node(birth),
                 node(first),
                 node(last)

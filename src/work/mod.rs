@@ -16,7 +16,7 @@
 //! What always holds of a workload:
 //!
 //! - The last line that it prints is `result NAME KEY=VALUE ...` ([`ResultLine`]), and it prints
-//!   that line only if everything was measured. Lines before it are for people.
+//!   that line only if all of its tasks came to their end. Lines before it are for people.
 //! - Tasks spin for a time, not for a number of rounds: emulated machines are many times slower.
 //!   Only `mpi`, and `numa_mem` if asked to, have a fixed amount of work, because the time that it takes
 //!   is a result. Times are of CLOCK_MONOTONIC.

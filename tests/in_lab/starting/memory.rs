@@ -71,10 +71,10 @@ fn interleaved_memory_is_local_by_half() {
     }
     // NUMA balancing leaves memory alone that a policy has interleaved.
     with_none(|| {
-        let all = "--rounds 2 --shared-mib 4 --sample-pages 100000";
+        let all = "--rounds 2 --shared-mib 4 --huge-pages avoid --sample-pages 100000";
         assert_shares(&held("-N0 -i0,1", all), 0.49, 0.51);
         // 1024 of 2048 pages: a standard error of 1 %.
-        let sample = "--rounds 2 --shared-mib 8 --sample-pages 1024";
+        let sample = "--rounds 2 --shared-mib 8 --huge-pages avoid --sample-pages 1024";
         assert_shares(&held("-N0 -i0,1", sample), 0.44, 0.56);
     });
 }

@@ -122,6 +122,8 @@ pub fn current_node() -> u32 {
 pub struct NodeMap {
     /// By kernel CPU id: dense index among the nodes that have CPUs.
     node_of_cpu: Vec<Option<u16>>,
+    /// The kernel's ids, by dense index.
+    ids: Vec<u32>,
     weights: Vec<u32>,
     limits: Vec<u32>,
 }
@@ -142,6 +144,7 @@ impl NodeMap {
         }
         NodeMap {
             node_of_cpu,
+            ids: machine.nodes().iter().map(|node| node.id).collect(),
             weights,
             limits: shapes.iter().map(|shape| shape.imb_numa_nr).collect(),
         }
@@ -150,6 +153,11 @@ impl NodeMap {
     /// The node of a CPU, as dense index; `None` for a CPU that was not online at the start.
     pub fn node_of(&self, cpu: u32) -> Option<u16> {
         self.node_of_cpu.get(cpu as usize).copied().flatten()
+    }
+
+    /// The kernel's id of a CPU's node, for people; `None` as above.
+    pub fn id_of(&self, cpu: u32) -> Option<u32> {
+        self.ids.get(usize::from(self.node_of(cpu)?)).copied()
     }
 
     /// Per node that has CPUs: how many of them the process may use.
@@ -210,6 +218,7 @@ mod tests {
         assert_eq!(nodes.node_of(3), Some(0));
         assert_eq!(nodes.node_of(4), Some(1));
         assert_eq!(nodes.node_of(8), None);
+        assert_eq!((nodes.id_of(4), nodes.id_of(8)), (Some(1), None));
         assert_eq!(nodes.count([0, 5, 5]).unwrap(), [1, 2]);
         assert!(nodes.count([u32::MAX]).is_err());
     }

@@ -148,13 +148,27 @@ impl Crew {
 
     /// Waits until every member is at `gate`, opens it, and tells when ([`clock::now`]).
     pub fn open(&mut self, gate: &Gate) -> Result<u64> {
-        while gate.arrived() < self.names.len() {
+        self.open_for(gate, self.names.len())
+    }
+
+    /// The same for `tasks` tasks: members, or what members started.
+    pub fn open_for(&mut self, gate: &Gate, tasks: usize) -> Result<u64> {
+        while gate.arrived() < tasks {
             if self.ended(false)? {
                 bail!("a task ended before it began its work");
             }
             clock::sleep(500_000);
         }
         gate.open().context("cannot wake the tasks")
+    }
+
+    /// Whether every member has ended; does not wait.
+    ///
+    /// # Errors
+    /// A member failed.
+    pub fn all_ended(&mut self) -> Result<bool> {
+        while self.left > 0 && self.ended(false)? {}
+        Ok(self.left == 0)
     }
 
     /// Waits until every member has ended.
@@ -306,6 +320,9 @@ mod tests {
         let mut crew = Crew::threads();
         for at in 0..3 {
             crew.start(format!("task {at}"), || Ok(())).unwrap();
+        }
+        while !crew.all_ended().unwrap() {
+            std::thread::yield_now();
         }
         crew.wait().unwrap();
     }

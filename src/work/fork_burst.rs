@@ -11,7 +11,8 @@
 //! counts per node; a node weighs as many CPUs as this process may use on it.
 //!
 //! Each repeat prints `repeat R: first C... last C... birth C...`, the tasks on each node that has
-//! CPUs, in the order of the nodes' ids. The result line has:
+//! CPUs, in the order of the nodes' ids. With `-v` a line for each task comes before that, with its CPU
+//! and the kernel's id of its node at the same three moments. The result line has:
 //!
 //! | key | what |
 //! |---|---|
@@ -163,8 +164,12 @@ fn burst(args: &ForkBurstArgs, nodes: &Arc<NodeMap>, output: &mut Output) -> Res
         node_changes += u64::from(changes);
         output.detail(|| {
             let [birth, first, last] = cpus.each_ref().map(|cpus| cpus[task]);
+            let node = |cpu| nodes.id_of(cpu).map_or("?".to_owned(), |id| id.to_string());
             format!(
-                "task {task}: cpu birth {birth} first {first} last {last} node changes {changes}"
+                "task {task}: cpu birth {birth} first {first} last {last} node birth {} first {} last {} changes {changes}",
+                node(birth),
+                node(first),
+                node(last)
             )
         })?;
     }

@@ -87,6 +87,12 @@ impl Gate {
         Ok(self.opened_at.load(Ordering::Relaxed))
     }
 
+    /// When it was opened; `None` while it is closed.
+    pub fn opened(&self) -> Option<u64> {
+        let open = self.open.load(Ordering::Acquire) != 0;
+        open.then(|| self.opened_at.load(Ordering::Relaxed))
+    }
+
     /// How many tasks have arrived.
     pub fn arrived(&self) -> usize {
         self.arrived.load(Ordering::Acquire) as usize

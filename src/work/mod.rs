@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `fork_burst` | where new tasks go that first sleep and then run |
 //! | `mpi` | whether ranks of a launcher get an even share of the nodes, and keep it |
+//! | `numa_mem` | whether threads run where their memory is, and how soon those of a process are together |
 //! | `pairs` | what a wake-up costs, and whether partners stay together |
 //! | `hogs` | whether nice values get the CPU time that they stand for |
 //! | `wakeups` | how late a sleeper runs beside busy tasks |
@@ -15,31 +16,40 @@
 //! What always holds of a workload:
 //!
 //! - The last line that it prints is `result NAME KEY=VALUE ...` ([`ResultLine`]), and it prints
-//!   that line only if everything was measured. Lines before it are for people.
+//!   that line only if all of its tasks came to their end. Lines before it are for people.
 //! - Tasks spin for a time, not for a number of rounds: emulated machines are many times slower.
-//!   Only `mpi` has a fixed amount of work, because the time that it takes is its result. Times are
-//!   of CLOCK_MONOTONIC.
+//!   Only `mpi`, and `numa_mem` if asked to, have a fixed amount of work, because the time that it takes
+//!   is a result. Times are of CLOCK_MONOTONIC.
+//! - What could not be measured is `not-available`, never a number.
 //! - What it starts never outlives it (`crew`), whatever ends it.
 //!
 //! A further workload is a module with an `Args` struct and a `run` that returns its
 //! [`ResultLine`], plus a line in [`Workload`] and in [`run`]. Starting tasks, waiting for them,
 //! sharing memory with them and confining them to CPUs is in the modules below already.
 
+mod arena;
 mod clock;
 mod cpus;
 mod crew;
 mod fork_burst;
 mod futex;
-mod histogram;
 mod hogs;
 mod link;
+mod memory;
 mod mpi;
 mod mpi_rank;
+mod numa_mem;
+mod numa_tally;
+mod numa_task;
+mod numa_worker;
 mod numbers;
 mod output;
+mod pages;
 mod pairs;
 mod shared;
+mod times;
 mod wakeups;
+mod watch;
 mod weights;
 
 use anyhow::Result;
@@ -49,6 +59,7 @@ pub use fork_burst::ForkBurstArgs;
 pub use hogs::HogsArgs;
 pub use mpi::MpiArgs;
 pub use mpi_rank::RankArgs;
+pub use numa_mem::NumaMemArgs;
 pub use output::ResultLine;
 pub use pairs::{LinkKind, PairsArgs};
 pub use wakeups::WakeupsArgs;
@@ -77,6 +88,8 @@ pub enum Workload {
     /// What `mpi` execs.
     #[command(hide = true)]
     MpiRank(RankArgs),
+    /// Threads that work on memory of their process or their own; local share, throughput, convergence.
+    NumaMem(NumaMemArgs),
     /// Pairs of tasks that wake each other; time of a round trip.
     Pairs(PairsArgs),
     /// CPU hogs of different nice values on the same CPUs; share of each.
@@ -96,6 +109,7 @@ pub fn run(args: &WorkArgs) -> Result<()> {
         Workload::ForkBurst(args) => fork_burst::run(args, &mut output),
         Workload::Mpi(args) => mpi::run(args, &mut output),
         Workload::MpiRank(args) => return mpi_rank::run(args),
+        Workload::NumaMem(args) => numa_mem::run(args, &mut output),
         Workload::Pairs(args) => pairs::run(args, &mut output),
         Workload::Hogs(args) => hogs::run(args, &mut output),
         Workload::Wakeups(args) => wakeups::run(args, &mut output),

@@ -19,7 +19,8 @@ use clap::Args;
 
 use super::futex::Barrier;
 use super::shared::{Shareable, Shared};
-use super::{clock, cpus, crew};
+use super::watch::Watch;
+use super::{clock, crew};
 
 /// The name of this on the command line.
 pub const NAME: &str = "mpi-rank";
@@ -193,32 +194,6 @@ fn live(plan: &Plan, rank: u32, places: &Places, mut watch: Watch) -> io::Result
     slot.node_changes
         .store(watch.node_changes, Ordering::Relaxed);
     Ok(())
-}
-
-/// Sees the calling thread change CPU and node.
-struct Watch {
-    cpu: u32,
-    node: u32,
-    node_changes: u32,
-}
-
-impl Watch {
-    fn begin() -> Watch {
-        Watch {
-            cpu: cpus::current(),
-            node: cpus::current_node(),
-            node_changes: 0,
-        }
-    }
-
-    fn look(&mut self) {
-        let cpu = cpus::current();
-        if cpu != self.cpu {
-            let node = cpus::current_node();
-            self.node_changes += u32::from(node != self.node);
-            (self.cpu, self.node) = (cpu, node);
-        }
-    }
 }
 
 /// Words of a cache line, taken as 64 bytes; elsewhere the lines that are touched are not all of

@@ -6,6 +6,9 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context, Result};
 
+/// The value of a key that this machine does not let us measure.
+pub const NOT_AVAILABLE: &str = "not-available";
+
 /// Standard output, and whether details are wanted.
 ///
 /// Unlike `println!` it reports a reader that went away instead of panicking.
@@ -62,6 +65,14 @@ impl ResultLine {
     /// Adds `key=value` with `digits` digits behind the point.
     pub fn with_rounded(self, key: &str, value: f64, digits: usize) -> Self {
         self.with(key, format_args!("{value:.digits$}"))
+    }
+
+    /// The same for a value that may be missing.
+    pub fn with_measured(self, key: &str, value: Option<f64>, digits: usize) -> Self {
+        match value {
+            Some(value) => self.with_rounded(key, value, digits),
+            None => self.with(key, NOT_AVAILABLE),
+        }
     }
 
     /// Adds `key=value,value,...`.

@@ -42,6 +42,7 @@ mod running {
 mod starting {
     mod hotplug;
     mod lifecycle;
+    mod memory;
     mod modes;
     mod output;
     mod refusals;

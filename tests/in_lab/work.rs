@@ -10,6 +10,13 @@ use crate::sched::binary;
 pub struct Report(BTreeMap<String, String>);
 
 impl Report {
+    /// Of all that a workload printed.
+    pub fn parse(text: &str) -> Report {
+        let last = text.lines().last().unwrap();
+        let pairs = last.split(' ').filter_map(|pair| pair.split_once('='));
+        Report(pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect())
+    }
+
     /// The number behind `key`, or the sum of its numbers.
     pub fn number(&self, key: &str) -> f64 {
         let values = self.0.get(key).unwrap_or_else(|| panic!("no {key}"));
@@ -29,19 +36,19 @@ impl Report {
 /// Run `scx_ballast work ARGS` to its end.
 #[track_caller]
 pub fn work(args: &[&str]) -> Report {
-    let output = Command::new(binary())
-        .arg("work")
-        .args(args)
-        .output()
-        .unwrap();
+    report(Command::new(binary()).arg("work").args(args))
+}
+
+/// Run what ends in a workload to its end.
+#[track_caller]
+pub fn report(command: &mut Command) -> Report {
+    let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         output.status.success(),
-        "work {args:?}: {}\n{text}{}",
+        "{command:?}: {}\n{text}{}",
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
-    let last = text.lines().last().unwrap();
-    let pairs = last.split(' ').filter_map(|pair| pair.split_once('='));
-    Report(pairs.map(|(k, v)| (k.to_string(), v.to_string())).collect())
+    Report::parse(&text)
 }

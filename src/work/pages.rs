@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! On which nodes pages of memory are, and what share of them is local to who uses them.
+//!
+//! The kernel is asked with move_pages(2) without target nodes, which moves nothing and needs no
+//! privileges for memory of one's own. A page is any page of the system's base size, so a huge page counts
+//! as many as it is made of.
+//!
+//! Pages are sampled one from each of many parts of equal size, and where in its part is random: every
+//! n-th page would always be on the same node when memory is interleaved over n nodes.
+
+use std::io;
+
+use fastrand::Rng;
+
+/// Size of a page that addresses are sampled in.
+pub fn page_size() -> usize {
+    // SAFETY: a plain number. Every system has pages; 4096 is for one that does not tell.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
+/// The numbers of at most `limit` of `pages` pages, at least one of any: all of them, or an even sample.
+pub fn sample(pages: usize, limit: usize, rng: &mut Rng) -> Vec<usize> {
+    let parts = limit.max(1).min(pages);
+    let start = |part: usize| (part as u128 * pages as u128 / parts as u128) as usize;
+    (0..parts)
+        .map(|part| rng.usize(start(part)..start(part + 1)))
+        .collect()
+}
+
+/// Sampled pages of one piece of memory, and their nodes.
+pub struct Sampled {
+    addresses: Vec<*const libc::c_void>,
+    /// The kernel's answers: a node, or a negative error of that page.
+    status: Vec<libc::c_int>,
+    /// How many pages of the memory each sampled one stands for.
+    weight: f64,
+}
+
+// SAFETY: the addresses are given to the kernel to look at, and are never followed here.
+unsafe impl Send for Sampled {}
+
+impl Sampled {
+    /// At most `limit` of the pages of `pages` pages of memory from `start` on.
+    pub fn new(start: *const u8, pages: usize, limit: usize, rng: &mut Rng) -> Sampled {
+        let size = page_size();
+        let numbers = sample(pages, limit, rng);
+        Sampled {
+            weight: pages as f64 / numbers.len().max(1) as f64,
+            status: vec![-libc::ENOENT; numbers.len()],
+            addresses: numbers
+                .iter()
+                .map(|page| start.wrapping_add(page * size).cast())
+                .collect(),
+        }
+    }
+
+    /// How many pages are sampled.
+    pub fn len(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Asks where the pages are now.
+    ///
+    /// # Errors
+    /// The kernel has no NUMA support (ENOSYS), or a sandbox refuses the question.
+    pub fn ask(&mut self) -> io::Result<()> {
+        let own_process: libc::pid_t = 0;
+        let nowhere = std::ptr::null::<libc::c_int>();
+        let flags: libc::c_int = 0;
+        // SAFETY: `addresses` and `status` have the given length; without nodes the kernel only writes
+        // to `status`, and takes addresses as numbers.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_move_pages,
+                own_process,
+                self.addresses.len() as libc::c_ulong,
+                self.addresses.as_ptr(),
+                nowhere,
+                self.status.as_mut_ptr(),
+                flags,
+            )
+        };
+        match result {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many sampled pages had no node: never touched, swapped out, or in between.
+    pub fn absent(&self) -> usize {
+        self.status.iter().filter(|&&status| status < 0).count()
+    }
+
+    /// Adds what the use of this memory by threads on the nodes `users` does to `share`.
+    pub fn add_to(&self, share: &mut Share, users: impl IntoIterator<Item = u32>) {
+        let present = self.len() - self.absent();
+        for user in users {
+            let local = self
+                .status
+                .iter()
+                .filter(|&&node| u32::try_from(node) == Ok(user));
+            share.local += self.weight * local.count() as f64;
+            share.used += self.weight * present as f64;
+        }
+    }
+}
+
+/// Pairs of a thread and a page that it uses, and those of them that are on one node.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct Share {
+    pub local: f64,
+    pub used: f64,
+}
+
+impl Share {
+    /// 0 to 1; `None` if no page was there.
+    pub fn value(self) -> Option<f64> {
+        (self.used > 0.0).then(|| self.local / self.used)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_status(status: &[i32], weight: f64) -> Sampled {
+        Sampled {
+            addresses: vec![std::ptr::null(); status.len()],
+            status: status.to_vec(),
+            weight,
+        }
+    }
+
+    #[test]
+    fn a_sample_is_even_and_without_rhythm() {
+        let mut rng = Rng::with_seed(1);
+        assert_eq!(sample(5, 5, &mut rng), [0, 1, 2, 3, 4]);
+        assert_eq!(sample(5, 100, &mut rng), [0, 1, 2, 3, 4]);
+        assert!(sample(0, 100, &mut rng).is_empty());
+        assert_eq!(sample(100, 0, &mut rng).len(), 1);
+        let pages = sample(1 << 20, 1024, &mut rng);
+        for (part, page) in pages.iter().enumerate() {
+            assert_eq!(page / 1024, part);
+        }
+        let odd = pages.iter().filter(|page| *page % 2 == 1).count();
+        assert!((400..624).contains(&odd), "{odd}");
+    }
+
+    #[test]
+    fn shares_are_of_threads_and_the_pages_that_they_use() {
+        let mut share = Share::default();
+        assert_eq!(share.value(), None);
+        // Shared memory: three of four present pages are on node 0; a page is missing.
+        with_status(&[0, 0, 0, 1, -libc::ENOENT], 2.0).add_to(&mut share, [0, 1]);
+        assert_eq!(
+            share,
+            Share {
+                local: 8.0,
+                used: 16.0
+            }
+        );
+        // A thread's own, on a node without CPUs.
+        with_status(&[5, 5], 8.0).add_to(&mut share, [1]);
+        assert_eq!(share.value(), Some(0.25));
+        let mut nothing = Share::default();
+        with_status(&[-libc::EFAULT], 1.0).add_to(&mut nothing, [0]);
+        assert_eq!(nothing.value(), None);
+    }
+
+    #[test]
+    fn the_kernel_knows_pages_that_were_touched() {
+        let size = page_size();
+        let memory = vec![1_u8; 64 * size];
+        let start = memory
+            .as_ptr()
+            .wrapping_add(size - memory.as_ptr() as usize % size);
+        let mut pages = Sampled::new(start, 62, 1000, &mut Rng::with_seed(1));
+        assert_eq!((pages.len(), pages.absent()), (62, 62));
+        match pages.ask() {
+            Ok(()) => assert_eq!(pages.absent(), 0),
+            Err(error) => assert!(matches!(
+                error.raw_os_error(),
+                Some(libc::ENOSYS | libc::EPERM)
+            )),
+        }
+    }
+}

@@ -39,7 +39,6 @@ impl CpuSet {
     /// The set of `cpus`, all of which the calling thread may use.
     pub fn among_allowed(cpus: &[u32]) -> Result<CpuSet> {
         let allowed = CpuSet::allowed()?;
-        let mut words = [0; WORDS];
         for &cpu in cpus {
             if !allowed.contains(cpu) {
                 bail!(
@@ -47,9 +46,17 @@ impl CpuSet {
                     cpulist::format(allowed.iter())
                 );
             }
+        }
+        Ok(CpuSet::of(cpus))
+    }
+
+    /// The set of `cpus`, none of which is beyond what a kernel can have.
+    pub(super) fn of(cpus: &[u32]) -> CpuSet {
+        let mut words = [0; WORDS];
+        for &cpu in cpus {
             words[cpu as usize / WORD_BITS] |= 1 << (cpu as usize % WORD_BITS);
         }
-        Ok(CpuSet { words })
+        CpuSet { words }
     }
 
     /// The CPUs of `list`, or without one the first CPU that the calling thread may use.

@@ -48,6 +48,7 @@ mod pages;
 mod pairs;
 mod shared;
 mod times;
+mod two_cpus;
 mod wakeups;
 mod watch;
 mod weights;

@@ -28,6 +28,7 @@ use super::link::{self, End};
 use super::numbers::median;
 use super::output::{Output, ResultLine};
 use super::shared::{Shareable, Shared};
+use super::two_cpus::{PairCpus, TwoCpus};
 
 /// Flags of `work pairs`.
 #[derive(Debug, Args)]
@@ -46,28 +47,13 @@ pub struct PairsArgs {
     #[arg(long, value_enum, default_value_t = LinkKind::Pipe)]
     kind: LinkKind,
 
-    /// Pin wakers to CPU A and wakees to CPU B, which may be the same.
-    #[arg(long, value_name = "A,B", value_parser = parse_two_cpus)]
-    cpus: Option<TwoCpus>,
+    /// Pin wakers to CPU A and wakees to CPU B, which may be the same; or to the first two CPUs that
+    /// are as near as said: same-cpu, same-core, same-llc, same-node, cross-node.
+    #[arg(long, value_name = "A,B|NEAR")]
+    cpus: Option<PairCpus>,
 
     #[command(flatten)]
     crew: CrewArgs,
-}
-
-/// The waker's CPU and the wakee's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct TwoCpus {
-    waker: u32,
-    wakee: u32,
-}
-
-fn parse_two_cpus(text: &str) -> Result<TwoCpus, String> {
-    let cpu = |text: &str| text.trim().parse().ok();
-    let cpus = text.split_once(',').map(|(a, b)| (cpu(a), cpu(b)));
-    match cpus {
-        Some((Some(waker), Some(wakee))) => Ok(TwoCpus { waker, wakee }),
-        _ => Err("expected two CPUs, for example 0,1".into()),
-    }
 }
 
 /// What a pair leaves behind. CPUs are those at the end.
@@ -121,9 +107,10 @@ impl Rally {
 /// Lets all pairs play at the same time.
 pub fn run(args: &PairsArgs, output: &mut Output) -> Result<ResultLine> {
     let nodes = NodeMap::detect()?;
+    let cpus = args.cpus.map(PairCpus::resolve).transpose()?;
     let pin = |cpu: Option<u32>| cpu.map(|cpu| CpuSet::among_allowed(&[cpu])).transpose();
-    let waker_pin = pin(args.cpus.map(|cpus| cpus.waker))?;
-    let wakee_pin = pin(args.cpus.map(|cpus| cpus.wakee))?;
+    let waker_pin = pin(cpus.map(|cpus| cpus.waker))?;
+    let wakee_pin = pin(cpus.map(|cpus| cpus.wakee))?;
 
     let gate = Shared::<Gate>::new(1)?;
     let slots = Shared::<Slot>::new(args.count as usize)?;
@@ -148,11 +135,12 @@ pub fn run(args: &PairsArgs, output: &mut Output) -> Result<ResultLine> {
     let start = crew.open(&gate[0])?;
     crew.wait()?;
     let wall = clock::now() - start;
-    summary(args, &nodes, &slots, wall, output)
+    summary(args, cpus, &nodes, &slots, wall, output)
 }
 
 fn summary(
     args: &PairsArgs,
+    cpus: Option<TwoCpus>,
     nodes: &NodeMap,
     slots: &[Slot],
     wall: u64,
@@ -170,10 +158,7 @@ fn summary(
         times.push(time);
         together += u32::from(nodes.node_of(waker) == nodes.node_of(wakee));
     }
-    let cpus = match args.cpus {
-        Some(TwoCpus { waker, wakee }) => format!("{waker},{wakee}"),
-        None => "free".to_owned(),
-    };
+    let cpus = cpus.map_or_else(|| "free".to_owned(), |cpus| cpus.to_string());
     Ok(ResultLine::new("pairs")
         .with("kind", args.kind.name())
         .with("mode", args.crew.name())
@@ -183,19 +168,4 @@ fn summary(
         .with_rounded("ns_per_loop", median(&times).context("no pair")?, 0)
         .with_rounded("same_node", f64::from(together) / slots.len() as f64, 3)
         .with_rounded("wall_ms", clock::as_millis(wall), 1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_cpus_are_two_numbers() {
-        let two = |waker, wakee| Ok(TwoCpus { waker, wakee });
-        assert_eq!(parse_two_cpus("0,5"), two(0, 5));
-        assert_eq!(parse_two_cpus("3,3"), two(3, 3));
-        for text in ["", "0", "0,", "0,1,2", "a,b", "0-1", "-1,0"] {
-            assert!(parse_two_cpus(text).is_err(), "{text}");
-        }
-    }
 }

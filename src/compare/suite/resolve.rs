@@ -53,14 +53,19 @@ impl Suite {
             .into_iter()
             .filter(|point| filter.matches(&point.name));
         let wanted: Vec<Point> = wanted.collect();
-        let missing = entry.needs.iter().find_map(|need| missing(need, host));
-        match missing {
-            Some(reason) if !wanted.is_empty() => {
-                resolved.skipped.push(skipped(&entry.name, reason));
-                return;
-            }
-            Some(_) => return,
-            None => {}
+        if wanted.is_empty() {
+            return;
+        }
+        let missing: Vec<String> = entry
+            .needs
+            .iter()
+            .filter_map(|n| missing(n, host))
+            .collect();
+        if !missing.is_empty() {
+            resolved
+                .skipped
+                .push(skipped(&entry.name, missing.join("; ")));
+            return;
         }
         for point in wanted {
             match benchmark(&self.name, entry, &point, host) {

@@ -161,6 +161,56 @@ fn bad_suites_are_refused_with_line_and_expectation() {
 }
 
 #[test]
+fn values_of_a_scale_follow_the_machine() {
+    let commands_on = |machine: &str, scale: &str| -> Vec<String> {
+        let text = format!(
+            "name = \"x\"\ndescription = \"y\"\n[metrics.t]\nunit = \"s\"\nbetter = \"lower\"\n\
+             pattern = '(.)'\n[[benchmark]]\nname = \"b\"\ncommand = \"echo {{n}}\"\ntimeout_s = 1\n\
+             metrics = [\"t\"]\nscale = {{ name = \"n\", {scale} }}\n"
+        );
+        let suite = Suite::parse("x", &text).unwrap_or_else(|error| panic!("{error}"));
+        let resolved = suite.resolve(&host(machine), &Filter::default());
+        let skipped = resolved
+            .skipped
+            .into_iter()
+            .map(|s| format!("{}: {}", s.name, s.reason));
+        resolved
+            .benchmarks
+            .into_iter()
+            .map(|b| b.command)
+            .chain(skipped)
+            .collect()
+    };
+    let doubling = "from = 3, to = \"2*cpus\"";
+    assert_eq!(
+        commands_on("2 nodes x 4 cpus", doubling),
+        ["echo 3", "echo 6", "echo 12"]
+    );
+    assert_eq!(
+        commands_on("1 node x 1 cpu", doubling),
+        ["b: its scale has no value on this machine"]
+    );
+    let list = "values = [\"cpus/4\", 4, \"cpus\", 1]";
+    assert_eq!(
+        commands_on("2 nodes x 8 cpus", list),
+        ["echo 1", "echo 4", "echo 16"]
+    );
+    assert_eq!(
+        commands_on("1 node x 2 cpus", list),
+        ["echo 1", "echo 2", "echo 4"]
+    );
+    let negative = "values = [\"cpus - 4\"]";
+    assert_eq!(
+        commands_on("1 node x 2 cpus", negative),
+        ["b: 2 - 4 gives no number that can be used (negative)"]
+    );
+    assert_eq!(
+        commands_on("1 node x 2 cpus", "words = [\"z\", \"a\"]"),
+        ["echo z", "echo a"]
+    );
+}
+
+#[test]
 fn suites_that_are_not_there_are_told() {
     let unknown = Suite::builtin("hackbnch")
         .expect_err("no such suite")

@@ -49,6 +49,10 @@ impl Suite {
             }
             Err(_) => return,
         };
+        if points.is_empty() && filter.matches(&entry.name) {
+            let reason = "its scale has no value on this machine";
+            resolved.skipped.push(skipped(&entry.name, reason.into()));
+        }
         let wanted = points
             .into_iter()
             .filter(|point| filter.matches(&point.name));

@@ -8,6 +8,7 @@ mod suites;
 use std::fs;
 use std::path::Path;
 
+use proptest::prelude::*;
 use scx_ballast::compare::suite::{Filter, Suite, SuiteError, VALUES, extract};
 use suites::{assert_filled, command, host, names, programs};
 
@@ -208,6 +209,23 @@ fn values_of_a_scale_follow_the_machine() {
         commands_on("1 node x 2 cpus", "words = [\"z\", \"a\"]"),
         ["echo z", "echo a"]
     );
+}
+
+proptest! {
+    /// A built-in suite with a piece replaced: whatever it has become, nothing panics.
+    #[test]
+    fn damaged_suites_are_refused_or_resolve(
+        at in 0..2400_usize,
+        length in 0..40_usize,
+        piece in r#"[a-z0-9{}()+*/=",.'\[\]\n é-]{0,12}"#,
+    ) {
+        let text = include_str!("../src/compare/suite/builtin/nas.toml");
+        let damaged: String = text.chars().take(at).chain(piece.chars())
+            .chain(text.chars().skip(at + length)).collect();
+        if let Ok(suite) = Suite::parse("damaged", &damaged) {
+            suite.resolve(&host("2 nodes x 4 cpus"), &Filter::default());
+        }
+    }
 }
 
 #[test]

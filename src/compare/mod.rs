@@ -14,6 +14,7 @@
 //!
 //! | module | concern |
 //! |---|---|
+//! | [`suite`] | benchmarks as data: what to run, and numbers from what it prints |
 //! | [`record`] | the results file: what is known of a comparison and of each run |
 //! | [`analysis`] | from records to effects with intervals and verdicts |
 //!
@@ -27,3 +28,4 @@
 
 pub mod analysis;
 pub mod record;
+pub mod suite;

@@ -69,8 +69,8 @@ pub struct Benchmark {
     /// A run that takes longer has failed.
     pub timeout_s: u64,
     pub metrics: Vec<Metric>,
-    /// Lines whose first group is a comma-separated list of tasks per node, one for each repeat inside
-    /// a run, as `work fork-burst` prints them.
+    /// Lines whose first group is a list of tasks per node, separated by commas or spaces, one for each
+    /// repeat inside a run, as `work fork-burst` prints them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
 }

@@ -92,7 +92,7 @@ fn zeros_are_compared_by_difference() {
     assert_eq!((difference.median, difference.pairs), (0.875, 12));
     assert_eq!(difference.verdict, Verdict::Better);
     let (low, high) = difference.interval.unwrap();
-    assert!(0.75 <= low && low < 0.875 && 0.875 < high && high <= 1.0);
+    assert!((0.75..0.875).contains(&low) && (0.876..=1.0).contains(&high));
     assert_eq!(arm.mean, 0.875);
     assert!(found.suites.is_empty());
     assert!(warned(&found, "by difference") && warned(&found, "no harmonic mean"));

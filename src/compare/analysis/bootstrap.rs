@@ -184,7 +184,7 @@ mod tests {
             None
         );
         let (low, high) = interval(&contrasts(&[&values]), 2000, &mut stream()).unwrap();
-        assert!(1.0 <= low && low < 2.5 && 4.5 < high && high <= 6.0);
+        assert!((1.0..2.5).contains(&low) && (4.5..=6.0).contains(&high));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::{Analysis, ArmSummary, Difference, Effect, Row, Sample, SuiteSummary,
 /// What a caller may choose; what it decides by, it may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Resamples of each interval. 20000 give its ends to a fiftieth of its width.
+    /// Resamples of each interval. 20000 give its ends to a hundredth of its width.
     pub resamples: usize,
 }
 

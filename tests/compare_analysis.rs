@@ -72,6 +72,16 @@ fn too_few_blocks_are_refused_whatever_the_values() {
     // Two questions need 7.
     assert_eq!(of(6, 3), (Verdict::TooFew, true));
     assert_eq!(of(7, 3), (Verdict::Worse, false));
+    // A copy of the base asks nothing about an arm.
+    let twin = Made {
+        blocks: 6,
+        factors: vec![1.0, 2.0, 1.0],
+        twin: true,
+        ..made(1)
+    };
+    let found = analysed(&[comparison(&twin)]);
+    assert_eq!(verdict(&found, 1), Verdict::Worse);
+    assert_eq!(verdict(&found, 2), Verdict::Undecided);
 }
 
 #[test]

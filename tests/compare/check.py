@@ -6,7 +6,7 @@
 
 Written from docs/statistics.md with numpy and scipy, sharing nothing with the Rust code. Means, medians,
 deviations, ratios, geometric means, p (from all ways to swap, up to 16 pairs) and Holm's correction have to
-agree to 9 digits. The ends of a bootstrap interval are estimates on both sides: the share of the resamples
+agree to 9 digits; p of more pairs is drawn and has to agree within 5 standard errors. The ends of a bootstrap interval are estimates on both sides: the share of the resamples
 beyond an end has to be right within 5 standard errors of both. With --digits 3 the ends themselves have to agree
 to 3 digits, for which the analysis needs --resamples 200000.
 Prints one line, exits 0 if all agrees, 1 if not, 77 if numpy or scipy is missing.
@@ -73,6 +73,18 @@ def permutation_p(contrasts):
     result = stats.permutation_test((contrasts,), statistic, permutation_type="samples", vectorized=True,
                                     n_resamples=np.inf)
     return float(result.null_distribution.mean())
+
+
+def check_drawn_p(where, found, contrasts, rng):
+    """Beyond 16 pairs p is an estimate of 65535 draws on both sides."""
+    draws = 65535
+    signs = rng.choice([-1.0, 1.0], size=(draws, len(contrasts)))
+    slack = 1e-9 * np.abs(contrasts).sum()
+    reached = 1 + np.count_nonzero(np.abs(signs @ contrasts) >= abs(contrasts.sum()) - slack)
+    p = reached / (draws + 1)
+    allowed = 5 * np.sqrt(2 * max(p, 5 / draws) / draws)
+    if not abs(found - p) <= allowed:
+        failures.append(f"{where}: {found}, here {p}, not within {allowed:.2g}")
 
 
 def centres(samples):
@@ -177,6 +189,7 @@ def main():
             p = permutation_p(contrasts)
             if p is None:
                 p = effect["p"]
+                check_drawn_p(f"{where} p", p, contrasts, rng)
             agree(f"{where} p", effect["p"], p)
             if row["primary"]:
                 families[label in twins].append((where, effect, p))

@@ -49,11 +49,9 @@ pub use fork_burst::ForkBurstArgs;
 pub use hogs::HogsArgs;
 pub use mpi::MpiArgs;
 pub use mpi_rank::RankArgs;
-pub use output::ResultLine;
+pub use output::{Output, ResultLine};
 pub use pairs::{LinkKind, PairsArgs};
 pub use wakeups::WakeupsArgs;
-
-use output::Output;
 
 /// The command line behind `work`.
 #[derive(Debug, Args)]

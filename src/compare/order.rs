@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(order, PINNED, "results files of old could not be resumed");
     }
 
-    const PINNED: [(usize, usize); 6] = [(0, 0), (0, 0), (0, 0), (0, 0), (0, 0), (0, 0)];
+    const PINNED: [(usize, usize); 6] = [(0, 2), (0, 1), (0, 0), (1, 2), (1, 0), (1, 1)];
 
     #[test]
     fn each_arm_comes_once_at_each_benchmark_of_a_block() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// FAKE and SCX in commands are the fake kernel and its sched_ext.
-pub const SUITE: &str = r#"
+const SUITE: &str = r#"
 name = "fake"
 description = "benchmarks that look at a fake kernel"
 

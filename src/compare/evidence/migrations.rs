@@ -30,7 +30,7 @@ pub struct MigrationCounter {
 
 impl MigrationCounter {
     pub fn attach(nodes: &Nodes) -> Fact<MigrationCounter> {
-        // libbpf explains itself on stderr; its reason is in the error, too.
+        // libbpf would say on stderr, at length, what the error says in a line.
         let print = libbpf_rs::set_print(None);
         let made = attach(nodes);
         libbpf_rs::set_print(print);

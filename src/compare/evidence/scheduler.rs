@@ -111,7 +111,11 @@ mod tests {
         while began.elapsed() < Duration::from_millis(20) {}
         assert!(*cpu_time(own).known().unwrap() > before + 0.001);
         // Above the kernel's PID_MAX_LIMIT.
-        assert!(cpu_time(Pid::from_raw(4_194_305).unwrap()).known().is_none());
+        assert!(
+            cpu_time(Pid::from_raw(4_194_305).unwrap())
+                .known()
+                .is_none()
+        );
         assert!(*rss(&Roots::system(), own).known().unwrap() > 1 << 20);
     }
 

@@ -23,11 +23,13 @@ fn plan(records: &[Record]) -> &Plan {
 }
 
 fn runs(records: &[Record]) -> Vec<&Run> {
-    let run = |record| match record {
-        &Record::Run(ref run) => Some(&**run),
-        _ => None,
-    };
-    records.iter().filter_map(run).collect()
+    let mut runs = Vec::new();
+    for record in records {
+        if let Record::Run(run) = record {
+            runs.push(&**run);
+        }
+    }
+    runs
 }
 
 fn discarded(records: &[Record]) -> Vec<String> {

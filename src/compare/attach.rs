@@ -29,6 +29,9 @@ pub struct Patience {
     pub load: Duration,
     /// From the signal to the end, before the scheduler is killed.
     pub unload: Duration,
+    /// From the end of the settle time to the first connection to its statistics: they are served a
+    /// little after it is in charge.
+    pub statistics: Duration,
 }
 
 impl Default for Patience {
@@ -36,6 +39,7 @@ impl Default for Patience {
         Patience {
             load: Duration::from_secs(120),
             unload: Duration::from_secs(60),
+            statistics: Duration::from_secs(3),
         }
     }
 }
@@ -164,7 +168,14 @@ impl<'a> Attached<'a> {
             return Err(AttachError::Failed(why + &tail.unwrap_or_default()));
         }
         if let Some(scheduler) = &mut self.scheduler {
+            let began = Instant::now();
             scheduler.statistics = Statistics::connect(self.roots);
+            while scheduler.statistics.known().is_none()
+                && began.elapsed() < self.patience.statistics
+            {
+                std::thread::sleep(10 * LOOK_EVERY);
+                scheduler.statistics = Statistics::connect(self.roots);
+            }
         }
         Ok(())
     }
@@ -187,6 +198,12 @@ impl<'a> Attached<'a> {
             start_s: scheduler.start_s,
             statistics: &mut scheduler.statistics,
         })
+    }
+
+    /// Whether it serves statistics; none for EEVDF.
+    pub fn has_statistics(&self) -> Option<bool> {
+        let scheduler = self.scheduler.as_ref()?;
+        Some(scheduler.statistics.known().is_some())
     }
 
     /// A doubt about who is in charge: its name has nothing of the program's.

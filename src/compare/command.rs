@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `scx_ballast compare`: what was asked for, in order.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -160,6 +161,7 @@ fn carry_out(
         .map_or_else(Patience::default, |time| Patience {
             load: time,
             unload: time,
+            statistics: time.min(Patience::default().statistics),
         });
     let mut runner = Runner {
         plan,
@@ -171,6 +173,7 @@ fn carry_out(
         patience,
         stop,
         keeper: &mut keeper,
+        silent: BTreeSet::new(),
     };
     let outcome = runner.run(records, writer);
     let restored = keeper.finish();

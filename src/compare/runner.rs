@@ -55,6 +55,8 @@ pub struct Runner<'a> {
     pub patience: Patience,
     pub stop: &'a Stop,
     pub keeper: &'a mut Keeper,
+    /// Labels of arms that were found to serve no statistics; they are not waited for again.
+    pub silent: BTreeSet<String>,
 }
 
 /// Why there is no run.
@@ -203,8 +205,15 @@ impl Runner<'_> {
         }
         let setting = self.set_numa_balancing(arm).map_err(Failure::Fatal)?;
         let settle = Duration::from_millis(self.plan.settle_ms);
+        let mut patience = self.patience;
+        if self.silent.contains(&arm.label) {
+            patience.statistics = Duration::ZERO;
+        }
         let mut attached =
-            Attached::start(arm, self.roots, self.mark, self.patience, settle, self.stop)?;
+            Attached::start(arm, self.roots, self.mark, patience, settle, self.stop)?;
+        if attached.has_statistics() == Some(false) {
+            self.silent.insert(arm.label.clone());
+        }
         if let Some(doubt) = attached.doubt(arm) {
             progress.note(&doubt);
         }

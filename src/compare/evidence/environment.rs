@@ -62,7 +62,7 @@ pub fn read(roots: &Roots, nodes: &Nodes) -> Environment {
         memory_bytes: convert(
             file("proc/meminfo"),
             "/proc/meminfo has no MemTotal",
-            memory,
+            |text| memory(text),
         ),
         smt: file(&format!("{CPU}/smt/control")),
         mitigations: mitigations(roots),
@@ -97,7 +97,7 @@ fn kernel(roots: &Roots) -> String {
     }
 }
 
-fn memory(text: &String) -> Option<u64> {
+fn memory(text: &str) -> Option<u64> {
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))?;

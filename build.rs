@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Builds the BPF side: finds a clang, compiles src/bpf/main.bpf.c on the headers that scx_cargo
 //! ships, generates the skeleton, binds the structures that both sides share, and compiles the
-//! helper-free rules for the host so that tests can compare them with the Rust ones. The program
-//! with which a test reads the kernel's own scheduling domains is built likewise.
+//! helper-free rules for the host so that tests can compare them with the Rust ones. The program that
+//! counts migrations for `compare`, and the one with which a test reads the kernel's own scheduling
+//! domains, are built likewise.
 //!
 //! scx_cargo's BpfBuilder gives every object and skeleton one fixed name; the second BPF program of
 //! this crate would overwrite the first. Hence only its headers and flags are used.
@@ -95,6 +96,7 @@ fn main() -> Result<()> {
     flags.push("-Werror".into());
     for (source, name) in [
         ("src/bpf/main.bpf.c", "ballast"),
+        ("src/bpf/migrations.bpf.c", "migrations"),
         ("tests/in_lab/oracle/domains.bpf.c", "oracle"),
     ] {
         SkeletonBuilder::new()

@@ -12,6 +12,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::compare::CompareArgs;
 use crate::machine::Machine;
 use crate::machine::describe::{self, Source};
 use crate::policy::compile::{ImbNumaNr, Thresholds};
@@ -49,6 +50,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Run a built-in workload; its last line of output is its result.
     Work(WorkArgs),
+    /// Compare schedulers: EEVDF, this one with flags, others.
+    Compare(Box<CompareArgs>),
 }
 
 /// How to print.

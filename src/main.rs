@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use scx_ballast::cli::{Cli, Command};
-use scx_ballast::{daemon, observe, replay, rules, topology, work};
+use scx_ballast::{compare, daemon, observe, replay, rules, topology, work};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         Some(Command::Rules(args)) => rules::run(args),
         Some(Command::Replay(args)) => replay::run(args),
         Some(Command::Work(args)) => work::run(args),
+        Some(Command::Compare(args)) => compare::run(args),
         None if cli.run.help_stats => observe::describe(),
         None if cli.run.monitor.is_some() => observe::monitor_only(&cli.run),
         None => daemon::run(&cli.run),

@@ -14,8 +14,16 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | [`suite`] | benchmarks as data: what to run, and numbers from what it prints |
-//! | [`record`] | the results file: what is known of a comparison and of each run |
+//! | [`args`], [`arms`] | the command line |
+//! | `command` | what was asked for, in order |
+//! | `plan`, [`order`] | all that is decided before the first run |
+//! | [`suite`], `catalogue` | benchmarks as data; what can be run here |
+//! | `runner` | for each run: attach, settle, look, run, look again, detach, write down |
+//! | `attach`, `in_charge` | putting an arm in charge; who is |
+//! | `process` | a benchmark's command, run to its end with all that it starts |
+//! | `keeper`, `marked` | cleaning up, however it ended |
+//! | `evidence` | what is seen during a run; the environment |
+//! | [`record`], [`results`] | the results file: what is known of a comparison and of each run |
 //! | [`analysis`] | from records to effects with intervals and verdicts |
 //!
 //! What always holds:
@@ -27,5 +35,27 @@
 //! - However a comparison ends, the machine is as it was before.
 
 pub mod analysis;
+pub mod args;
+pub mod arms;
+mod attach;
+mod catalogue;
+mod command;
+mod evidence;
+mod in_charge;
+mod keeper;
+mod marked;
+pub mod order;
+mod plan;
+mod priority;
+mod process;
+mod progress;
 pub mod record;
+pub mod results;
+mod roots;
+mod runner;
+mod stop;
 pub mod suite;
+mod utc;
+
+pub use args::CompareArgs;
+pub use command::run;

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
 /// Version of the file's format.
@@ -166,6 +167,21 @@ pub struct Discarded {
     pub reason: String,
 }
 
+/// Reads a map whose keys are numbers. JSON has them as text, which serde turns back by itself only
+/// outside of tagged enums such as [`Record`].
+fn by_number<'de, D, T>(from: D) -> Result<BTreeMap<u32, T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let number = |(key, value): (String, T)| match key.parse() {
+        Ok(number) => Ok((number, value)),
+        Err(_) => Err(D::Error::custom(format!("'{key}' is not a number"))),
+    };
+    let map = BTreeMap::<String, T>::deserialize(from)?;
+    map.into_iter().map(number).collect()
+}
+
 /// A fact, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -193,6 +209,7 @@ pub struct Environment {
     /// CPUs online.
     pub cpus: u32,
     /// CPUs of each node with CPUs, as lists such as `0-7,16-23`, by the kernel's id.
+    #[serde(deserialize_with = "by_number")]
     pub nodes: BTreeMap<u32, String>,
     pub memory_bytes: Fact<u64>,
     pub smt: Fact<String>,
@@ -251,6 +268,7 @@ pub struct Schedstat {
 pub struct NodeUse {
     pub period_ms: u64,
     /// The kernel's id -> busy share of the node's CPUs in each period, 0 to 1.
+    #[serde(deserialize_with = "by_number")]
     pub nodes: BTreeMap<u32, Vec<f32>>,
 }
 

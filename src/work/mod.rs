@@ -61,11 +61,9 @@ pub use hogs::HogsArgs;
 pub use mpi::MpiArgs;
 pub use mpi_rank::RankArgs;
 pub use numa_mem::NumaMemArgs;
-pub use output::ResultLine;
+pub use output::{Output, ResultLine};
 pub use pairs::{LinkKind, PairsArgs};
 pub use wakeups::WakeupsArgs;
-
-use output::Output;
 
 /// The command line behind `work`.
 #[derive(Debug, Args)]

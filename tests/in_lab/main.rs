@@ -40,6 +40,7 @@ mod running {
 
 /// With schedulers that tests start themselves, or none.
 mod starting {
+    mod compare;
     mod hotplug;
     mod lifecycle;
     mod memory;

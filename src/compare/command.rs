@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `scx_ballast compare`: what was asked for, in order.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::args::{CompareArgs, CompareCommand, CompareRunArgs};
+use super::attach::Patience;
+use super::evidence::{MigrationCounter, environment};
+use super::keeper::{self, Keeper};
+use super::progress::line;
+use super::record::{Fact, Plan, Record};
+use super::results::{self, Writer};
+use super::roots::Roots;
+use super::runner::{Outcome, Runner};
+use super::stop::Stop;
+use super::{catalogue, in_charge, plan, priority, utc};
+use crate::work::Output;
+
+/// Compares, or does the other thing that `args` name.
+pub fn run(args: &CompareArgs) -> Result<()> {
+    match &args.command {
+        Some(CompareCommand::Keeper(args)) => keeper::run(args),
+        None if args.run.list => list(&args.run),
+        None => compare(&args.run),
+    }
+}
+
+/// A line on standard output.
+fn print(text: &str) -> Result<()> {
+    Output::new(false).line(text)
+}
+
+fn list(args: &CompareRunArgs) -> Result<()> {
+    for (name, description) in catalogue::descriptions(&args.suites)? {
+        print(&format!("{name}: {description}"))?;
+        let offer = catalogue::offer(&[name], &[])?;
+        for benchmark in &offer.benchmarks {
+            print(&format!("  {}", benchmark.name))?;
+        }
+        for skipped in &offer.skipped {
+            print(&format!(
+                "  {} cannot run here: {}",
+                skipped.name, skipped.reason
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+fn compare(args: &CompareRunArgs) -> Result<()> {
+    let own = std::env::current_exe().context("finding this program")?;
+    let roots = args.root.as_ref().map_or_else(Roots::system, Roots::below);
+    // What was asked for is checked before anything of the machine is touched.
+    let resumed = args
+        .resume
+        .then(|| resume(args, &own, &roots))
+        .transpose()?;
+    let (plan, resumed) = match resumed {
+        Some((plan, writer, records)) => (plan, Some((writer, records))),
+        None => (plan::make(args, &own, &roots)?, None),
+    };
+    if args.dry_run {
+        return print(plan::describe(&plan).trim_end());
+    }
+    for skipped in &plan.skipped {
+        line(&format!("{} is skipped: {}", skipped.name, skipped.reason));
+    }
+    let stop = Stop::on_signals()?;
+    free_the_machine(args.replace_running, &roots, &stop)?;
+    let (mut writer, records) = match resumed {
+        Some(found) => found,
+        None => (Writer::create(&results_path(args), &plan)?, Vec::new()),
+    };
+    line(&format!("results: {}", writer.path().display()));
+    let outcome = carry_out(args, &own, &roots, &plan, &records, &mut writer, &stop)?;
+    let path = writer.path().to_path_buf();
+    // Unlocked for whoever reads it.
+    drop(writer);
+    conclude(&path, outcome)
+}
+
+fn results_path(args: &CompareRunArgs) -> PathBuf {
+    let named = args.results.clone();
+    named.unwrap_or_else(|| format!("compare-{}.jsonl", utc::for_file_name()).into())
+}
+
+type Resumed = (Plan, Writer, Vec<Record>);
+
+fn resume(args: &CompareRunArgs, own: &Path, roots: &Roots) -> Result<Resumed> {
+    let (writer, records) = Writer::resume(&results_path(args))?;
+    let Some(Record::Plan(plan)) = records.first() else {
+        bail!("{} has no plan", writer.path().display());
+    };
+    let plan = Plan::clone(plan);
+    plan::check_same(&plan, args, own, roots)?;
+    Ok((plan, writer, records))
+}
+
+/// How long the kernel may take to end a scheduler that is loaded.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// No sched_ext scheduler is loaded when this returns.
+fn free_the_machine(replace: bool, roots: &Roots, stop: &Stop) -> Result<()> {
+    let found = in_charge::look(roots);
+    if found.is_eevdf() {
+        return Ok(());
+    }
+    let who = match found.ops.as_str() {
+        "" => format!("without a name, state {}", found.state),
+        ops => ops.to_string(),
+    };
+    if !replace {
+        bail!("a sched_ext scheduler is running: {who}; stop it first, or give --replace-running");
+    }
+    line(&format!("ending {who}; it is not started again afterwards"));
+    let path = roots.path("proc/sysrq-trigger");
+    fs::write(&path, "S").with_context(|| format!("asking the kernel by {}", path.display()))?;
+    let began = Instant::now();
+    while !in_charge::look(roots).is_eevdf() {
+        if began.elapsed() > PATIENCE || stop.wait(Duration::from_millis(20)) {
+            bail!("{who} has not ended: stop it by the way it was started");
+        }
+    }
+    Ok(())
+}
+
+fn carry_out(
+    args: &CompareRunArgs,
+    own: &Path,
+    roots: &Roots,
+    plan: &Plan,
+    records: &[Record],
+    writer: &mut Writer,
+    stop: &Stop,
+) -> Result<Outcome> {
+    let nodes = environment::nodes(roots)?;
+    let migrations = match roots.is_system() {
+        true => MigrationCounter::attach(&nodes),
+        false => Fact::NotAvailable("not the running kernel".into()),
+    };
+    let changes = plan.arms.iter().any(|arm| arm.numa_balancing.is_some());
+    let numa_balancing = match changes.then(|| roots.read(environment::NUMA_BALANCING)) {
+        None => None,
+        Some(Fact::Known(value)) => Some(value),
+        Some(Fact::NotAvailable(why)) => bail!("kernel.numa_balancing: {why}"),
+    };
+    let mark = format!("{}-{}", std::process::id(), utc::for_file_name());
+    let path = roots.path(environment::NUMA_BALANCING);
+    let restore = numa_balancing
+        .as_deref()
+        .map(|value| (path.as_path(), value));
+    let mut keeper = Keeper::start(own, &mark, restore)?;
+    priority::raise();
+    let patience = args
+        .patience
+        .map_or_else(Patience::default, |time| Patience {
+            load: time,
+            unload: time,
+            statistics: time.min(Patience::default().statistics),
+        });
+    let mut runner = Runner {
+        plan,
+        roots,
+        nodes: &nodes,
+        migrations: &migrations,
+        mark: &mark,
+        numa_balancing,
+        patience,
+        stop,
+        keeper: &mut keeper,
+        silent: BTreeSet::new(),
+    };
+    let outcome = runner.run(records, writer);
+    let restored = keeper.finish();
+    let outcome = outcome?;
+    restored?;
+    Ok(outcome)
+}
+
+/// Says what became of it.
+fn conclude(path: &Path, outcome: Outcome) -> Result<()> {
+    let again = format!("scx_ballast compare --resume --results {}", path.display());
+    match outcome {
+        Outcome::Stopped => bail!("interrupted; to go on: {again}"),
+        Outcome::Complete { given_up } => {
+            report(path, &results::read(path)?)?;
+            match given_up {
+                0 => Ok(()),
+                n => bail!("{n} runs were given up; to try them again: {again}"),
+            }
+        }
+    }
+}
+
+/// The single place where a finished comparison is handed to the report.
+fn report(path: &Path, _records: &[Record]) -> Result<()> {
+    print(&path.display().to_string())
+}

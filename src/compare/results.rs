@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The results file on disk.
+//!
+//! - A record is on the disk (fsync) before [`Writer::append`] returns, so that nothing but the run that
+//!   was going on is lost, whatever happens.
+//! - One writer at a time: the file is locked (flock) for as long as the writer lives.
+//! - A last line without its line end was cut; it is ignored by readers and removed by who resumes.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::record::{FORMAT, Plan, Record};
+
+/// Why a results file cannot be used.
+#[derive(Debug, Error)]
+pub enum ResultsError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} exists: --resume continues it, --results names another", path.display())]
+    Exists { path: PathBuf },
+    #[error("{} is being written by another comparison", path.display())]
+    Locked { path: PathBuf },
+    #[error("{}:{line}: {why}", path.display())]
+    Line {
+        path: PathBuf,
+        line: usize,
+        why: String,
+    },
+    #[error("{} holds no plan: it is no results file, or was cut before its first record", path.display())]
+    NoPlan { path: PathBuf },
+}
+
+/// All records of a file; the first is its plan.
+pub fn read(path: &Path) -> Result<Vec<Record>, ResultsError> {
+    let failed = |source| ResultsError::Io {
+        path: path.to_path_buf(),
+        source,
+    };
+    let mut text = Vec::new();
+    File::open(path)
+        .and_then(|mut file| file.read_to_end(&mut text))
+        .map_err(failed)?;
+    Ok(parse(path, &text)?.0)
+}
+
+/// The records in `text`, and how much of it is whole lines.
+fn parse(path: &Path, text: &[u8]) -> Result<(Vec<Record>, u64), ResultsError> {
+    let whole = text.iter().rposition(|&byte| byte == b'\n');
+    let whole = whole.map_or(0, |at| at + 1);
+    let mut records: Vec<Record> = Vec::new();
+    for (index, line) in text[..whole].split_inclusive(|&b| b == b'\n').enumerate() {
+        let bad = |why: String| ResultsError::Line {
+            path: path.to_path_buf(),
+            line: index + 1,
+            why,
+        };
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        check_format(line).map_err(bad)?;
+        let record = serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
+        check(&record, &records).map_err(bad)?;
+        records.push(record);
+    }
+    match records.is_empty() {
+        true => Err(ResultsError::NoPlan {
+            path: path.to_path_buf(),
+        }),
+        false => Ok((records, whole as u64)),
+    }
+}
+
+/// A newer format is told before anything of it is misunderstood.
+fn check_format(line: &[u8]) -> Result<(), String> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        format: Option<u32>,
+    }
+    match serde_json::from_slice(line) {
+        Ok(Head {
+            format: Some(format),
+        }) if format > FORMAT => Err(format!(
+            "format {format} is newer than this program, which knows {FORMAT}: take a newer scx_ballast"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether `record` may follow the others.
+fn check(record: &Record, before: &[Record]) -> Result<(), String> {
+    let (arm, benchmark, block) = match record {
+        Record::Plan(_) if before.is_empty() => return Ok(()),
+        Record::Plan(_) => return Err("a second plan; a file holds one comparison".into()),
+        Record::Run(run) => (run.arm, run.benchmark, run.block),
+        Record::Discarded(run) => (run.arm, run.benchmark, run.block),
+    };
+    let Some(Record::Plan(plan)) = before.first() else {
+        return Err("the first record of a results file is its plan".into());
+    };
+    let known = arm < plan.arms.len() && benchmark < plan.benchmarks.len() && block < plan.blocks;
+    match known {
+        true => Ok(()),
+        false => Err(format!(
+            "arm {arm}, benchmark {benchmark}, block {block}: not all of them are in the plan"
+        )),
+    }
+}
+
+/// A results file that is being written.
+#[derive(Debug)]
+pub struct Writer {
+    file: File,
+    path: PathBuf,
+}
+
+impl Writer {
+    /// A new file that begins with `plan`.
+    pub fn create(path: &Path, plan: &Plan) -> Result<Writer, ResultsError> {
+        let opened = OpenOptions::new().append(true).create_new(true).open(path);
+        let file = opened.map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => ResultsError::Exists {
+                path: path.to_path_buf(),
+            },
+            _ => io_error(path, source),
+        })?;
+        let mut writer = Writer::lock(file, path)?;
+        writer.append(&Record::Plan(Box::new(plan.clone())))?;
+        // The name is as durable as the content only if its folder was synced.
+        if let Some(folder) = path.canonicalize().ok().as_deref().and_then(Path::parent) {
+            let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        }
+        Ok(writer)
+    }
+
+    /// An old file and what it holds; a cut last line is taken away.
+    pub fn resume(path: &Path) -> Result<(Writer, Vec<Record>), ResultsError> {
+        let opened = OpenOptions::new().read(true).append(true).open(path);
+        let writer = Writer::lock(opened.map_err(|source| io_error(path, source))?, path)?;
+        let mut text = Vec::new();
+        let mut file = &writer.file;
+        file.read_to_end(&mut text)
+            .map_err(|source| io_error(path, source))?;
+        let (records, whole) = parse(path, &text)?;
+        if whole < text.len() as u64 {
+            writer
+                .file
+                .set_len(whole)
+                .map_err(|source| io_error(path, source))?;
+        }
+        Ok((writer, records))
+    }
+
+    fn lock(file: File, path: &Path) -> Result<Writer, ResultsError> {
+        match file.try_lock() {
+            Ok(()) => Ok(Writer {
+                file,
+                path: path.to_path_buf(),
+            }),
+            Err(TryLockError::WouldBlock) => Err(ResultsError::Locked {
+                path: path.to_path_buf(),
+            }),
+            Err(TryLockError::Error(source)) => Err(io_error(path, source)),
+        }
+    }
+
+    /// Adds a record, for good.
+    pub fn append(&mut self, record: &Record) -> Result<(), ResultsError> {
+        let failed = |source| io_error(&self.path, source);
+        let mut line = serde_json::to_vec(record).map_err(|error| failed(error.into()))?;
+        line.push(b'\n');
+        (&self.file).write_all(&line).map_err(failed)?;
+        self.file.sync_data().map_err(failed)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn io_error(path: &Path, source: io::Error) -> ResultsError {
+    ResultsError::Io {
+        path: path.to_path_buf(),
+        source,
+    }
+}

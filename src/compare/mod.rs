@@ -16,6 +16,7 @@
 //! |---|---|
 //! | [`record`] | the results file: what is known of a comparison and of each run |
 //! | [`analysis`] | from records to effects with intervals and verdicts |
+//! | [`report`] | what people and programs read of it: table, Markdown, JSON, HTML |
 //!
 //! What always holds:
 //!
@@ -27,3 +28,4 @@
 
 pub mod analysis;
 pub mod record;
+pub mod report;

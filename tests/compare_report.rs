@@ -9,10 +9,13 @@ mod synthetic;
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use scraper::{Html, Selector};
-use scx_ballast::compare::analysis::{Analysis, Verdict};
+use scx_ballast::compare::analysis::{Analysis, Difference, Verdict};
 use scx_ballast::compare::record::{Fact, Record};
+use scx_ballast::compare::report::number;
+use scx_ballast::compare::report::parts::results::row_decimals;
 use scx_ballast::compare::report::{Format, ReportError, Style, json, render};
 use synthetic::{Comparison, comparison, usual};
 use unicode_width::UnicodeWidthStr;
@@ -130,8 +133,11 @@ fn five_arms_all_have_their_values_at_80_columns() {
     let text = table(80, false, &of);
     for row in &of.analysis.rows {
         for arm in row.arms.iter().flatten() {
-            let value = scx_ballast::compare::report::number::short(arm.mean);
-            assert!(text.contains(&value[..4]), "{value} is missing:\n{text}");
+            let value = number::fixed(arm.mean, row_decimals(row));
+            assert!(
+                text.contains(&format!(" {value} ")),
+                "{value} is missing:\n{text}"
+            );
         }
     }
     assert!(text.contains("eevdf#2: "), "{text}");
@@ -201,6 +207,35 @@ fn too_few_blocks_are_said_so() {
 }
 
 #[test]
+fn differences_stand_in_for_effects_of_metrics_with_zeros() {
+    let mut of = usual();
+    let row = of
+        .analysis
+        .rows
+        .iter_mut()
+        .find(|row| row.unit == "tasks")
+        .unwrap();
+    let arm = row.arms[1].as_mut().unwrap();
+    let effect = arm.effect.take().unwrap();
+    arm.difference = Some(Difference {
+        pairs: effect.pairs,
+        median: -2.5,
+        interval: Some((-3.25, -1.5)),
+        p: effect.p,
+        p_holm: effect.p_holm,
+        noise: Some(0.25),
+        verdict: Verdict::Better,
+    });
+    let text = table(120, false, &of);
+    // Fewer is better, so the difference is turned.
+    assert!(text.contains("1.487 *  +2.500*"), "{text}");
+    assert!(text.contains("+2.500 tasks  +1.500 .. +3.250"), "{text}");
+    assert!(text.contains("better on 3 of 4"), "{text}");
+    let page = report(Style::new(Format::Html), &of);
+    assert!(page.contains("▲ better +2.500 tasks"));
+}
+
+#[test]
 fn what_is_not_available_is_no_zero() {
     let text = table(120, false, &usual());
     let line = |name: &str| {
@@ -211,9 +246,16 @@ fn what_is_not_available_is_no_zero() {
     };
     assert!(line("migrations, cross-node").ends_with("not available"));
     assert!(line("scheduler: CPU time").contains("not available"));
-    // 12 of the 48 runs of an arm had no schedstat.
-    assert!(line("turns on a CPU").contains("(36 of 48 runs)"));
-    assert!(text.contains("scheduler: CPU time: not available for eevdf: EEVDF has no process"));
+    // 12 of the 60 runs of an arm had no schedstat.
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    assert!(
+        text.contains("- turns on a CPU; tasks waiting for a CPU: known of 48 of 60 runs"),
+        "{text}"
+    );
+    let eevdf =
+        "- scheduler: CPU time; scheduler: memory: not available: EEVDF has no process (eevdf)";
+    assert!(text.contains(eevdf), "{text}");
 }
 
 #[test]
@@ -394,11 +436,15 @@ fn what_is_no_results_file_is_refused() {
     assert!(matches!(refused, ReportError::Nothing));
 }
 
-/// Pages for tests/compare/browser, which looks at them.
+/// Looked at in a real browser, where there is one. SCX_BALLAST_PAGES names a folder that keeps pages and
+/// screenshots.
 #[test]
-fn pages_for_a_browser() {
-    let Some(folder) = std::env::var_os("SCX_BALLAST_PAGES").map(PathBuf::from) else {
-        return;
+fn a_browser_shows_all_of_it() {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/compare/browser");
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = match std::env::var_os("SCX_BALLAST_PAGES") {
+        Some(kept) => PathBuf::from(kept),
+        None => temporary.path().to_owned(),
     };
     let five = [
         "eevdf",
@@ -407,12 +453,26 @@ fn pages_for_a_browser() {
         "scx_rusty",
         "eevdf#2",
     ];
+    let mut pages = Vec::new();
     for (name, of) in [
         ("usual", usual()),
         ("fleet", comparison(3, &five, "server")),
         ("hostile", hostile()),
     ] {
-        let page = report(Style::new(Format::Html), &of);
-        fs::write(folder.join(format!("{name}.html")), page).unwrap();
+        let page = folder.join(format!("{name}.html"));
+        fs::write(&page, report(Style::new(Format::Html), &of)).unwrap();
+        pages.push(page);
     }
+    let looked = Command::new(&script).arg(&folder).args(&pages).output();
+    let looked = match looked {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("skipped: python3 is not installed");
+            return;
+        }
+        looked => looked.unwrap(),
+    };
+    let said = String::from_utf8_lossy(&looked.stdout).into_owned()
+        + &String::from_utf8_lossy(&looked.stderr);
+    eprint!("{said}");
+    assert!(looked.status.success(), "{said}");
 }

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Version of the file's format.
 pub const FORMAT: u32 = 1;
@@ -193,6 +194,7 @@ pub struct Environment {
     /// CPUs online.
     pub cpus: u32,
     /// CPUs of each node with CPUs, as lists such as `0-7,16-23`, by the kernel's id.
+    #[serde(deserialize_with = "by_number")]
     pub nodes: BTreeMap<u32, String>,
     pub memory_bytes: Fact<u64>,
     pub smt: Fact<String>,
@@ -251,6 +253,7 @@ pub struct Schedstat {
 pub struct NodeUse {
     pub period_ms: u64,
     /// The kernel's id -> busy share of the node's CPUs in each period, 0 to 1.
+    #[serde(deserialize_with = "by_number")]
     pub nodes: BTreeMap<u32, Vec<f32>>,
 }
 
@@ -270,4 +273,22 @@ pub struct SchedulerUse {
     pub start_s: f64,
     /// What it counted during the run, where it answers as scx_stats do.
     pub statistics: Fact<serde_json::Value>,
+}
+
+/// A map with numbers for keys. JSON has them as strings, and inside an enum with a tag serde does not
+/// turn them back by itself.
+fn by_number<'de, D, V>(from: D) -> Result<BTreeMap<u32, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    V: Deserialize<'de>,
+{
+    let entries = BTreeMap::<String, V>::deserialize(from)?.into_iter();
+    entries
+        .map(|(key, value)| match key.parse() {
+            Ok(key) => Ok((key, value)),
+            Err(_) => Err(D::Error::custom(format_args!(
+                "the key '{key}' is not the number of a node"
+            ))),
+        })
+        .collect()
 }

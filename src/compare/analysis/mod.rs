@@ -3,6 +3,37 @@
 //!
 //! Values are compared in pairs, block by block, as log-ratios to the base arm; several machines are
 //! strata: a block is paired with itself, never pooled with another machine's.
+//!
+//! ```text
+//! records ─▶ merge ─▶ gather ─▶ contrast ─┬─▶ permutation (p) ──▶ family (Holm) ─┬─▶ verdict ─▶ rows
+//!                        │                └─▶ bootstrap (interval, A/A noise) ───┘
+//!                        └─▶ describe (mean, median, outliers)
+//! ```
+//!
+//! What always holds:
+//!
+//! - The same records give the same [`Analysis`], to the last bit: random numbers come from the plan's
+//!   seed and the names of what is compared, and nothing is iterated over in the order of a hash.
+//! - Better or worse is said of a declared metric alone, after Holm's correction, and only of an
+//!   interval that lies beyond what two copies of one arm differed by.
+//! - docs/statistics.md says what was chosen and why, with the measured rates of error.
+
+mod bootstrap;
+mod contrast;
+mod describe;
+mod error;
+mod family;
+mod gather;
+mod judge;
+mod merge;
+mod permutation;
+mod random;
+mod warnings;
+
+pub use bootstrap::MIN_PAIRS;
+pub use error::AnalysisError;
+pub use family::{SIGNIFICANT, TooFewBlocks};
+pub use judge::{Settings, analyse, analyse_with};
 
 use serde::{Deserialize, Serialize};
 
@@ -44,10 +75,13 @@ pub struct ArmSummary {
     pub median: f64,
     pub min: f64,
     pub max: f64,
-    /// Sample standard deviation; none for a single value.
+    /// Sample standard deviation, over several machines that within them; none for a single value.
     pub stddev: Option<f64>,
-    /// Against the base; none for the base itself.
+    /// Against the base; none for the base itself, without a common block, and where `difference` is.
     pub effect: Option<Effect>,
+    /// Instead of `effect` in rows with a value of 0 or below, of which there are no ratios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<Difference>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -67,14 +101,35 @@ pub struct Effect {
     pub pairs: usize,
     /// Median of the paired ratios, as value of the arm / value of the base.
     pub ratio: f64,
-    /// 95 % interval of `ratio`, by bootstrap; none for too few pairs.
+    /// 95 % interval of the centre of the ratios, by bootstrap; contains `ratio`; none for too few pairs.
     pub interval: Option<(f64, f64)>,
     /// Change in %, positive is better whatever the metric.
     pub change: f64,
     /// Of the paired permutation test, two-sided.
     pub p: Option<f64>,
-    /// The same after Holm's correction over the primary metrics; none for secondary ones.
+    /// The same after Holm's correction over the primary metrics; none for secondary ones. A/A arms are
+    /// corrected among themselves.
     pub p_holm: Option<f64>,
+    /// Median ratio, turned to above 1, of the A/A arm to its original: an interval has to lie beyond
+    /// it. None without an A/A arm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<f64>,
+    pub verdict: Verdict,
+}
+
+/// How an arm differs from the base where ratios are impossible, in the unit of the metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    pub pairs: usize,
+    /// Median of the paired differences, value of the arm - value of the base.
+    pub median: f64,
+    /// As [`Effect::interval`], of the differences.
+    pub interval: Option<(f64, f64)>,
+    pub p: Option<f64>,
+    pub p_holm: Option<f64>,
+    /// Median difference, without its sign, of the A/A arm to its original.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<f64>,
     pub verdict: Verdict,
 }
 
@@ -95,8 +150,9 @@ pub enum Verdict {
 pub struct SuiteSummary {
     pub suite: String,
     pub arm: usize,
-    /// Geometric mean over the primary metrics (all, if none is primary) of value ratios, turned so that above 1 is
-    /// better.
+    /// Geometric mean over the primary metrics (all, if none is primary) of value ratios, turned so that
+    /// above 1 is better.
     pub geomean: f64,
+    /// Metrics that it rests on: those with an effect.
     pub rows: usize,
 }

@@ -201,12 +201,20 @@ fn pool_with<'a>(
 impl Pooled {
     pub fn text(&self) -> String {
         match self {
-            Pooled::Known { value, known, of } if known < of => {
-                format!("{} ({known} of {of} runs)", number::short(*value))
-            }
             Pooled::Known { value, .. } => number::short(*value),
             Pooled::NotAvailable(_) => "not available".to_owned(),
             Pooled::NoRuns => "no run".to_owned(),
+        }
+    }
+
+    /// What has to be said beside it.
+    pub fn remark(&self) -> Option<String> {
+        match self {
+            Pooled::Known { known, of, .. } if known < of => {
+                Some(format!("known of {known} of {of} runs"))
+            }
+            Pooled::NotAvailable(reason) => Some(format!("not available: {reason}")),
+            Pooled::Known { .. } | Pooled::NoRuns => None,
         }
     }
 }

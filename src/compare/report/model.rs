@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ReportError;
 use super::content::clean;
-use crate::compare::analysis::{Analysis, ArmSummary, Effect, Row, Verdict};
-use crate::compare::record::{Arm, Benchmark, Discarded, Plan, Record, Run, Skipped};
+use super::number;
+use crate::compare::analysis::{Analysis, ArmSummary, Row, Verdict};
+use crate::compare::record::{Arm, Benchmark, Better, Discarded, Plan, Record, Run, Skipped};
 
 /// A comparison as reports see it.
 pub struct Model<'a> {
@@ -124,7 +125,7 @@ impl<'a> Model<'a> {
     pub fn score(&self, arm: usize) -> Score {
         let mut score = Score::default();
         for row in self.primary_rows() {
-            match effect(row, arm).map(|effect| effect.verdict) {
+            match change(row, arm).map(|change| change.verdict) {
                 Some(Verdict::Better) => score.better += 1,
                 Some(Verdict::Worse) => score.worse += 1,
                 Some(Verdict::Undecided) => score.undecided += 1,
@@ -246,13 +247,87 @@ pub fn summary(row: &Row, arm: usize) -> Option<&ArmSummary> {
     row.arms.get(arm).and_then(Option::as_ref)
 }
 
-pub fn effect(row: &Row, arm: usize) -> Option<&Effect> {
-    summary(row, arm)?.effect.as_ref()
+/// How an arm differs from the base: an effect or, where ratios are impossible, a difference. Positive is
+/// better in both.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// In %, or in the unit of the metric.
+    pub value: f64,
+    pub interval: Option<(f64, f64)>,
+    /// How far two copies of one arm lay apart, without a sign.
+    pub noise: Option<f64>,
+    /// Of a metric without ratios; none where it is a change in %.
+    pub unit: Option<String>,
+    pub pairs: usize,
+    pub p: Option<f64>,
+    pub p_holm: Option<f64>,
+    pub verdict: Verdict,
 }
 
-/// Significant: a primary metric that was judged better or worse. This is what stars stand for.
-pub fn is_starred(row: &Row, effect: &Effect) -> bool {
-    row.primary && matches!(effect.verdict, Verdict::Better | Verdict::Worse)
+pub fn change(row: &Row, arm: usize) -> Option<Change> {
+    let summary = summary(row, arm)?;
+    if let Some(effect) = &summary.effect {
+        return Some(Change {
+            value: effect.change,
+            interval: effect
+                .interval
+                .map(|it| number::change_interval(row.better, it)),
+            noise: effect.noise.map(|ratio| (ratio - 1.0) * 100.0),
+            unit: None,
+            pairs: effect.pairs,
+            p: effect.p,
+            p_holm: effect.p_holm,
+            verdict: effect.verdict,
+        });
+    }
+    let difference = summary.difference.as_ref()?;
+    let turn = |value: f64| turned(row, value);
+    Some(Change {
+        value: turn(difference.median),
+        interval: difference.interval.map(|(low, high)| {
+            let (a, b) = (turn(low), turn(high));
+            (a.min(b), a.max(b))
+        }),
+        noise: difference.noise,
+        unit: Some(clean(&row.unit)),
+        pairs: difference.pairs,
+        p: difference.p,
+        p_holm: difference.p_holm,
+        verdict: difference.verdict,
+    })
+}
+
+/// A difference with the sign that makes positive better.
+fn turned(row: &Row, difference: f64) -> f64 {
+    match row.better {
+        Better::Lower => -difference,
+        Better::Higher => difference,
+    }
+}
+
+impl Change {
+    /// With sign and unit.
+    pub fn text(&self) -> String {
+        match &self.unit {
+            None => number::signed_percent(self.value),
+            Some(unit) => format!("{} {unit}", number::signed_short(self.value)),
+        }
+    }
+
+    /// `LOW .. HIGH`, in the unit of [`Change::text`].
+    pub fn interval_text(&self) -> Option<String> {
+        let (low, high) = self.interval?;
+        let text = |value: f64| match self.unit {
+            None => number::signed(value, 2),
+            Some(_) => number::signed_short(value),
+        };
+        Some(format!("{} .. {}", text(low), text(high)))
+    }
+
+    /// Significant: a primary metric that was judged better or worse. This is what stars stand for.
+    pub fn is_starred(&self, row: &Row) -> bool {
+        row.primary && matches!(self.verdict, Verdict::Better | Verdict::Worse)
+    }
 }
 
 /// A row's name, in words: benchmark, metric, unit.
@@ -264,24 +339,35 @@ pub fn row_label(row: &Row) -> String {
     clean(&format!("{} {}{unit}", row.benchmark, row.metric))
 }
 
-/// Ratios of `arm` to the base by machine and block, wherever both have a value.
-pub fn ratios(row: &Row, arm: usize) -> Vec<(usize, u32, f64)> {
-    let (Some(base), Some(arm)) = (summary(row, 0), summary(row, arm)) else {
+/// A block's change, of the kind that [`change`] tells.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pair {
+    pub machine: usize,
+    pub block: u32,
+    pub change: f64,
+}
+
+/// The change of every block in which both `arm` and the base have a value.
+pub fn pairs(row: &Row, arm: usize) -> Vec<Pair> {
+    let (Some(base), Some(of_arm)) = (summary(row, 0), summary(row, arm)) else {
         return Vec::new();
     };
+    let are_differences = of_arm.difference.is_some();
     let base: BTreeMap<(usize, u32), f64> = base
         .values
         .iter()
         .map(|sample| ((sample.machine, sample.block), sample.value))
         .collect();
-    arm.values
-        .iter()
-        .filter_map(|sample| {
-            let base = base.get(&(sample.machine, sample.block))?;
-            let ratio = sample.value / base;
-            ratio
-                .is_finite()
-                .then_some((sample.machine, sample.block, ratio))
+    let pairs = of_arm.values.iter().filter_map(|sample| {
+        let base = base.get(&(sample.machine, sample.block))?;
+        Some(Pair {
+            machine: sample.machine,
+            block: sample.block,
+            change: match are_differences {
+                true => turned(row, sample.value - base),
+                false => number::change(row.better, sample.value / base),
+            },
         })
-        .collect()
+    });
+    pairs.filter(|pair| pair.change.is_finite()).collect()
 }

@@ -46,13 +46,23 @@ pub fn short(value: f64) -> String {
     fixed(value, decimals([value]))
 }
 
+/// `value` with its sign and `decimals` digits behind the point.
+pub fn signed(value: f64, decimals: usize) -> String {
+    let text = fixed(value, decimals);
+    match text.starts_with('-') || value.is_nan() {
+        true => text,
+        false => format!("+{text}"),
+    }
+}
+
+/// `value` with its sign and four significant digits.
+pub fn signed_short(value: f64) -> String {
+    signed(value, decimals([value]))
+}
+
 /// A change in %, with its sign.
 pub fn signed_percent(value: f64) -> String {
-    let text = fixed(value, 2);
-    match text.starts_with('-') || value.is_nan() {
-        true => format!("{text}%"),
-        false => format!("+{text}%"),
-    }
+    format!("{}%", signed(value, 2))
 }
 
 /// A probability; small ones as a bound.

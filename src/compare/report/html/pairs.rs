@@ -4,10 +4,11 @@
 use maud::{Markup, html};
 
 use super::scale::{Scale, WIDTH, px};
-use crate::compare::analysis::{Effect, Row, Verdict};
-use crate::compare::report::model::{Model, effect, ratios, row_label};
+use super::strip::jitter;
+use crate::compare::analysis::{Row, Verdict};
+use crate::compare::report::model::{Change, Model, Pair, change, pairs, row_label};
 use crate::compare::report::number;
-use crate::compare::report::parts::effects::{interval_text, verdict_word};
+use crate::compare::report::parts::effects::verdict_word;
 use crate::compare::report::text::shorten;
 
 const LANE: f64 = 36.0;
@@ -34,18 +35,24 @@ pub fn class(row: &Row, verdict: Verdict) -> &'static str {
 /// The plot; none without a pair.
 pub fn plot(model: &Model, row: &Row) -> Option<Markup> {
     let arms = 1..model.arms.len();
-    let points: Vec<Vec<Point>> = arms.clone().map(|arm| points(row, arm)).collect();
-    let ends = arms.filter_map(|arm| {
-        let (low, high) = number::change_interval(row.better, effect(row, arm)?.interval?);
-        Some([low, high])
-    });
-    let changes = points.iter().flatten().map(|point| point.change);
-    if changes.clone().next().is_none() {
+    let lanes: Vec<Vec<Pair>> = arms.clone().map(|arm| pairs(row, arm)).collect();
+    if lanes.iter().all(Vec::is_empty) {
         return None;
     }
-    let values = changes.chain(ends.flatten()).chain([0.0]);
+    let changes: Vec<Change> = arms.filter_map(|arm| change(row, arm)).collect();
+    let intervals = changes.iter().filter_map(|change| change.interval);
+    let values = lanes
+        .iter()
+        .flatten()
+        .map(|pair| pair.change)
+        .chain(intervals.flat_map(|(low, high)| [low, high]))
+        .chain([0.0]);
+    let unit = match changes.iter().find_map(|change| change.unit.as_deref()) {
+        Some(unit) => format!(" {unit}"),
+        None => "%".to_owned(),
+    };
     let scale = Scale::around(values, 8.0, WIDTH - 8.0)?;
-    let bottom = LANE * points.len() as f64 + 4.0;
+    let bottom = LANE * lanes.len() as f64 + 4.0;
     let height = bottom + 30.0;
     let title = format!(
         "Change of every block against {}: {}",
@@ -55,70 +62,66 @@ pub fn plot(model: &Model, row: &Row) -> Option<Markup> {
     Some(html! {
         svg viewBox={ "0 0 360 " (px(height)) } role="img" aria-label=(title) {
             title { (title) }
-            (scale.axis(4.0, bottom, "%"))
+            (scale.axis(4.0, bottom, &unit))
             line class="zero" x1=(px(scale.at(0.0))) x2=(px(scale.at(0.0))) y1="4" y2=(px(bottom)) {}
             text class="tick" x="352" y=(px(bottom + 25.0)) text-anchor="end" {
                 "change against " (shorten(model.base(), 20)) "; better →"
             }
-            @for (at, points) in points.iter().enumerate() {
+            @for (at, pairs) in lanes.iter().enumerate() {
                 g transform={ "translate(0 " (px(LANE * at as f64)) ")" } {
-                    (lane(model, row, at + 1, points, &scale))
+                    (lane(model, row, at + 1, pairs, &scale))
                 }
             }
         }
     })
 }
 
-struct Point {
-    machine: usize,
-    block: u32,
-    change: f64,
-}
-
-fn points(row: &Row, arm: usize) -> Vec<Point> {
-    ratios(row, arm)
-        .into_iter()
-        .map(|(machine, block, ratio)| Point {
-            machine,
-            block,
-            change: number::change(row.better, ratio),
-        })
-        .collect()
-}
-
-fn lane(model: &Model, row: &Row, arm: usize, points: &[Point], scale: &Scale) -> Markup {
+fn lane(model: &Model, row: &Row, arm: usize, pairs: &[Pair], scale: &Scale) -> Markup {
     let label = &model.arms[arm];
-    let Some(effect) = effect(row, arm) else {
+    let Some(change) = change(row, arm) else {
         return html! { text class="lane" x="8" y="13" { (shorten(label, 30)) ": no pair" } };
     };
     html! {
         text class="lane" x="8" y="13" { (shorten(label, 30)) }
-        text class={ "lane " (class(row, effect.verdict)) } x="352" y="13" text-anchor="end" {
-            (sign(effect.verdict)) " " (verdict_word(effect.verdict)) " " (number::signed_percent(effect.change))
+        text class={ "lane " (class(row, change.verdict)) } x="352" y="13" text-anchor="end" {
+            (sign(change.verdict)) " " (verdict_word(change.verdict)) " " (change.text())
         }
-        (interval(row, effect, scale, 19.0, 12.0))
-        @for point in points {
-            (mark(scale.at(point.change), 25.0 + f64::from(point.block * 3 % 5) * 2.0 - 4.0, point.machine, &html! {
-                (label) ", block " (point.block)
-                @if let (true, Some(machine)) = (model.machines.len() > 1, model.machines.get(point.machine)) {
+        @if let Some(noise) = change.noise { (noise_band(noise, scale)) }
+        (interval(row, &change, scale, 19.0, 12.0))
+        @for pair in pairs {
+            (mark(scale.at(pair.change), 25.0 + jitter(pair.block), pair.machine, &html! {
+                (label) ", block " (pair.block)
+                @if let (true, Some(machine)) = (model.machines.len() > 1, model.machines.get(pair.machine)) {
                     " on " (machine.name)
                 }
-                ": " (number::signed_percent(point.change))
+                ": " (match &change.unit {
+                    None => number::signed_percent(pair.change),
+                    Some(unit) => format!("{} {unit}", number::signed_short(pair.change)),
+                })
             }))
         }
     }
 }
 
-/// The interval as a bar and the median as a line across it.
-pub fn interval(row: &Row, effect: &Effect, scale: &Scale, top: f64, height: f64) -> Markup {
-    let class = class(row, effect.verdict);
-    let middle = scale.at(effect.change);
+/// How far two copies of one arm lay apart: an interval has to lie beyond it.
+fn noise_band(noise: f64, scale: &Scale) -> Markup {
+    let (left, right) = (scale.at(-noise), scale.at(noise));
     html! {
-        @if let Some(interval) = effect.interval {
-            @let (low, high) = number::change_interval(row.better, interval);
+        rect class="noise" x=(px(left)) y="17" height="16" width=(px((right - left).max(0.5))) {
+            title { "noise of two equal arms (A/A)" }
+        }
+    }
+}
+
+/// The interval as a bar and the median as a line across it.
+pub fn interval(row: &Row, change: &Change, scale: &Scale, top: f64, height: f64) -> Markup {
+    let class = class(row, change.verdict);
+    let middle = scale.at(change.value);
+    html! {
+        @if let Some((low, high)) = change.interval {
             rect class={ "interval " (class) } x=(px(scale.at(low))) y=(px(top)) height=(px(height))
                 width=(px((scale.at(high) - scale.at(low)).max(1.0))) {
-                title { "95% interval " (interval_text(row, interval)) }
+                title { "95% interval " (change.interval_text().unwrap_or_default()) }
             }
         }
         line class={ "effect " (class) } x1=(px(middle)) x2=(px(middle)) y1=(px(top - 2.0)) y2=(px(top + height + 2.0)) {}

@@ -93,8 +93,8 @@ fn value(row: &Row, value: f64) -> String {
 }
 
 /// Keeps equal values apart; the same for the same block in every arm.
-fn jitter(block: u32) -> f64 {
-    f64::from(block * 3 % 5) * 2.0 - 4.0
+pub fn jitter(block: u32) -> f64 {
+    f64::from(block % 5 * 3 % 5) * 2.0 - 4.0
 }
 
 /// Quartiles, interpolated between values.

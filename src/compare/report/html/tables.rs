@@ -7,9 +7,10 @@ use super::pairs::{class, interval, sign};
 use super::scale::{Scale, px};
 use crate::compare::analysis::{Row, Sample};
 use crate::compare::report::content::{Block, Cell, Row as TableRow, Table, Tone};
-use crate::compare::report::model::{Model, effect, row_label, summary};
+use crate::compare::report::model::{Change, Model, change, row_label, summary};
 use crate::compare::report::number;
-use crate::compare::report::parts::effects::{interval_text, verdict_word};
+use crate::compare::report::parts::effects::verdict_word;
+use crate::compare::report::parts::results::row_decimals;
 
 /// Blocks as they stand, under headings of a section's parts.
 pub fn blocks(blocks: &[Block]) -> Markup {
@@ -100,46 +101,46 @@ pub fn effects<'a>(model: &Model, rows: &[&'a Row]) -> Markup {
 }
 
 fn effect_cells(row: &Row, arm: usize, scale: &Scale) -> Markup {
-    let Some(effect) = effect(row, arm) else {
+    let Some(change) = change(row, arm) else {
         return html! { td class="faint" { "no pair" } @for _ in 0..6 { td {} } };
     };
     let probability = |p: Option<f64>| p.map_or("-".to_owned(), number::probability);
-    let (low, high) = effect
-        .interval
-        .map_or((effect.change, effect.change), |interval| {
-            number::change_interval(row.better, interval)
-        });
     html! {
-        td class=(class(row, effect.verdict)) { (sign(effect.verdict)) " " (verdict_word(effect.verdict)) }
-        td { (number::signed_percent(effect.change)) }
-        td class="drawn" {
-            svg viewBox="0 0 220 18" role="img" aria-label="interval" {
-                title { (number::signed_percent(effect.change)) }
-                line class="zero" x1=(px(scale.at(0.0))) x2=(px(scale.at(0.0))) y1="0" y2="18" {}
-                (interval(row, effect, scale, 4.0, 10.0))
-                @if low < scale.low { text class="tick" x="0" y="13" { "◂" } }
-                @if high > scale.high { text class="tick" x="220" y="13" text-anchor="end" { "▸" } }
-            }
-        }
-        td { @match effect.interval { Some(it) => (interval_text(row, it)), None => "-" } }
-        td { (probability(effect.p)) }
-        td { (probability(effect.p_holm)) }
-        td { (effect.pairs) }
+        td class=(class(row, change.verdict)) { (sign(change.verdict)) " " (verdict_word(change.verdict)) }
+        td { (change.text()) }
+        td class="drawn" { @if change.unit.is_none() { (drawn(row, &change, scale)) } }
+        td { (change.interval_text().unwrap_or("-".to_owned())) }
+        td { (probability(change.p)) }
+        td { (probability(change.p_holm)) }
+        td { (change.pairs) }
     }
 }
 
-/// An axis for all effects, the same on both sides of 0. Beyond 100 % it ends, and arrows say so.
-fn common_scale(model: &Model, rows: &[&Row]) -> Scale {
-    let mut reach: f64 = 1.0;
-    for row in rows {
-        for effect in (1..model.arms.len()).filter_map(|arm| effect(row, arm)) {
-            let (low, high) = match effect.interval {
-                Some(interval) => number::change_interval(row.better, interval),
-                None => (effect.change, effect.change),
-            };
-            // f64::max drops what is no number.
-            reach = reach.max(low.abs()).max(high.abs());
+fn drawn(row: &Row, change: &Change, scale: &Scale) -> Markup {
+    let (low, high) = change.interval.unwrap_or((change.value, change.value));
+    let title = format!("{}: {}", row_label(row), change.text());
+    html! {
+        svg viewBox="0 0 220 18" role="img" aria-label=(title) {
+            title { (title) }
+            line class="zero" x1=(px(scale.at(0.0))) x2=(px(scale.at(0.0))) y1="0" y2="18" {}
+            (interval(row, change, scale, 4.0, 10.0))
+            @if low < scale.low { text class="tick" x="0" y="13" { "◂" } }
+            @if high > scale.high { text class="tick" x="220" y="13" text-anchor="end" { "▸" } }
         }
+    }
+}
+
+/// An axis for all changes in %, the same on both sides of 0. Beyond 100 % it ends, and arrows say so.
+fn common_scale(model: &Model, rows: &[&Row]) -> Scale {
+    let changes = rows
+        .iter()
+        .flat_map(|row| (1..model.arms.len()).filter_map(|arm| change(row, arm)))
+        .filter(|change| change.unit.is_none());
+    let mut reach: f64 = 1.0;
+    for change in changes {
+        let (low, high) = change.interval.unwrap_or((change.value, change.value));
+        // f64::max drops what is no number.
+        reach = reach.max(low.abs()).max(high.abs());
     }
     let reach = (reach * 1.05).min(100.0);
     Scale {
@@ -163,7 +164,7 @@ fn ends(scale: &Scale) -> Markup {
 
 /// Every value of a metric: a line for each machine and block.
 pub fn raw(model: &Model, row: &Row) -> Markup {
-    let decimals = crate::compare::report::parts::results::row_decimals(row).max(4);
+    let decimals = row_decimals(row).max(4);
     let mut blocks: Vec<(usize, u32)> = row
         .arms
         .iter()

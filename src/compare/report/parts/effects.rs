@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How sure it is: each effect with interval, p values and verdict.
 
-use crate::compare::analysis::{Effect, Row, Verdict};
+use crate::compare::analysis::{Row, Verdict};
 use crate::compare::report::content::{Block, Cell, Table, Tone};
-use crate::compare::report::model::{Model, effect, row_label};
+use crate::compare::report::model::{Change, Model, change, row_label};
 use crate::compare::report::number;
 
 /// Effects on the primary metrics, and with `verbose` on the secondary ones.
@@ -44,14 +44,14 @@ pub fn table<'a>(model: &Model, rows: impl Iterator<Item = &'a Row>) -> Table {
     for row in rows {
         table.span(row_label(row));
         for (arm, label) in model.arms.iter().enumerate().skip(1) {
-            table.row(cells(label, effect(row, arm), row));
+            table.row(cells(label, change(row, arm)));
         }
     }
     table
 }
 
-fn cells(label: &str, effect: Option<&Effect>, row: &Row) -> Vec<Cell> {
-    let Some(effect) = effect else {
+fn cells(label: &str, change: Option<Change>) -> Vec<Cell> {
+    let Some(change) = change else {
         return vec![Cell::new(label), Cell::faint("no pair")];
     };
     let probability = |p: Option<f64>| match p {
@@ -60,23 +60,16 @@ fn cells(label: &str, effect: Option<&Effect>, row: &Row) -> Vec<Cell> {
     };
     vec![
         Cell::new(label),
-        Cell::new(number::signed_percent(effect.change)),
-        match effect.interval {
-            Some(interval) => Cell::new(interval_text(row, interval)),
+        Cell::new(change.text()),
+        match change.interval_text() {
+            Some(interval) => Cell::new(interval),
             None => Cell::faint("-"),
         },
-        probability(effect.p),
-        probability(effect.p_holm),
-        Cell::new(effect.pairs.to_string()),
-        Cell::new(verdict_word(effect.verdict)).tone(tone(effect.verdict)),
+        probability(change.p),
+        probability(change.p_holm),
+        Cell::new(change.pairs.to_string()),
+        Cell::new(verdict_word(change.verdict)).tone(tone(change.verdict)),
     ]
-}
-
-/// An interval of ratios as changes in %.
-pub fn interval_text(row: &Row, interval: (f64, f64)) -> String {
-    let (low, high) = number::change_interval(row.better, interval);
-    let signed = |change: f64| number::signed_percent(change).replace('%', "");
-    format!("{} .. {}", signed(low), signed(high))
 }
 
 pub fn verdict_word(verdict: Verdict) -> &'static str {

@@ -39,16 +39,16 @@ pub fn summary<'a>(
         .map(str::to_owned);
     let mut table = Table::new(2, head.chain(model.arms.iter().cloned()));
     table.row(counts(model, benchmark));
-    let mut notes = Vec::new();
+    let mut quantities = Vec::new();
     for quantity in &QUANTITIES {
         let pooled: Vec<Pooled> = (0..model.arms.len())
             .map(|arm| evidence::pool(quantity, model.runs(arm, benchmark)))
             .collect();
-        notes.extend(reasons(quantity.name, &pooled, &model.arms));
         let labels = [Cell::new(quantity.name), Cell::new(quantity.unit)];
         table.row(labels.into_iter().chain(pooled.iter().map(cell)));
+        quantities.push((quantity.name, pooled));
     }
-    (table, notes)
+    (table, notes(&quantities, &model.arms))
 }
 
 fn counts<'a>(model: &Model<'a>, benchmark: Option<(&'a str, &'a str)>) -> Vec<Cell> {
@@ -67,26 +67,36 @@ fn cell(pooled: &Pooled) -> Cell {
     }
 }
 
-/// `quantity: not available (arms): reason`, one line for each reason.
-fn reasons(quantity: &str, pooled: &[Pooled], arms: &[String]) -> Vec<String> {
-    let mut lines: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (pooled, arm) in pooled.iter().zip(arms) {
-        let Pooled::NotAvailable(reason) = pooled else {
-            continue;
-        };
-        match lines.iter_mut().find(|(known, _)| known == reason) {
-            Some((_, arms)) => arms.push(arm),
-            None => lines.push((reason, vec![arm])),
+/// Why a quantity is not available, or of how many runs it is: one line for each reason, with all the
+/// quantities and arms that share it.
+fn notes(quantities: &[(&str, Vec<Pooled>)], arms: &[String]) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for (quantity, pooled) in quantities {
+        let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+        for (pooled, arm) in pooled.iter().zip(arms) {
+            if let Some(reason) = pooled.remark() {
+                append(&mut reasons, reason, arm);
+            }
+        }
+        for (reason, of) in reasons {
+            let text = match of.len() == arms.len() {
+                true => reason,
+                false => format!("{reason} ({})", of.join(", ")),
+            };
+            append(&mut lines, text, quantity);
         }
     }
-    let all = arms.len();
+    let lines = lines.into_iter();
     lines
-        .into_iter()
-        .map(|(reason, of)| match of.len() == all {
-            true => format!("{quantity}: not available: {reason}"),
-            false => format!("{quantity}: not available for {}: {reason}", of.join(", ")),
-        })
+        .map(|(reason, of)| format!("{}: {reason}", of.join("; ")))
         .collect()
+}
+
+fn append<'a>(lists: &mut Vec<(String, Vec<&'a str>)>, key: String, item: &'a str) {
+    match lists.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, items)) => items.push(item),
+        None => lists.push((key, vec![item])),
+    }
 }
 
 /// Counters of /proc/vmstat per second, those last that mean nothing under sched_ext.

@@ -5,12 +5,12 @@
 use crate::compare::analysis::{ArmSummary, Row};
 use crate::compare::record::Mean;
 use crate::compare::report::content::{Cell, Table, Tone, clean};
-use crate::compare::report::model::{Model, effect, is_starred, row_label, summary};
+use crate::compare::report::model::{Model, change, row_label, summary};
 use crate::compare::report::number;
 
 pub const LEGEND: &str = "Amean and Hmean: arithmetic mean of times, harmonic mean of rates. In brackets the \
-    median change against the base by block, in %; positive is better. *Starred*: a primary metric whose \
-    difference is significant. Gmean: geometric mean of the ratios, above 1 is better.";
+    median change against the base by block; positive is better; without % it is in the metric's unit, as values of \
+    0 have no ratios. *Starred*: a primary metric whose difference is significant. Gmean: geometric mean of the ratios, above 1 is better.";
 
 /// Results of one suite: primary metrics first, each part in the plan's order.
 pub fn table(model: &Model, suite: &str, verbose: bool) -> Table {
@@ -89,19 +89,24 @@ fn value_cell(row: &Row, arm: usize, decimals: usize) -> Cell {
         return Cell::faint("no run");
     };
     let value = number::fixed(summary.mean, decimals);
-    let Some(effect) = effect(row, arm) else {
+    let Some(change) = change(row, arm) else {
         return match arm {
             0 => Cell::new(in_brackets(&value, 0.0, false)),
             _ => Cell::new(format!("{value} (no pair) ")),
         };
     };
-    let starred = is_starred(row, effect);
+    let starred = change.is_starred(row);
     let tone = match starred {
-        true if effect.change >= 0.0 => Tone::Better,
+        true if change.value >= 0.0 => Tone::Better,
         true => Tone::Worse,
         false => Tone::Plain,
     };
-    Cell::new(in_brackets(&value, effect.change, starred)).tone(tone)
+    let text = match (&change.unit, starred) {
+        (None, _) => in_brackets(&value, change.value, starred),
+        (Some(_), true) => format!("{value} *{:>8}*", number::signed(change.value, decimals)),
+        (Some(_), false) => format!("{value} ({:>8})", number::signed(change.value, decimals)),
+    };
+    Cell::new(text).tone(tone)
 }
 
 fn in_brackets(value: &str, change: f64, starred: bool) -> String {

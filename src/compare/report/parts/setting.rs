@@ -52,7 +52,7 @@ pub fn arm_text(model: &Model, arm: usize) -> String {
     if let Some(original) = model.twin_of(arm) {
         text += &format!("; a copy of {original} (A/A: shows the noise)");
     }
-    text
+    clean(&text)
 }
 
 pub fn machine_line(machine: &Machine) -> String {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The result in plain words: one sentence for each arm but the base.
 
-use crate::compare::report::model::{Model, effect, row_label};
-use crate::compare::report::number;
+use crate::compare::report::model::{Model, change, row_label};
 
 /// A sentence for each arm but the base; one that says why there is none, if there is none.
 pub fn all(model: &Model) -> Vec<String> {
@@ -48,12 +47,13 @@ fn sentence(model: &Model, arm: usize) -> String {
 fn noise(model: &Model, arm: usize, original: &str) -> String {
     let changes = model
         .primary_rows()
-        .filter_map(|row| Some((effect(row, arm)?.change, row)));
-    let largest = changes.max_by(|(a, _), (b, _)| a.abs().total_cmp(&b.abs()));
+        .filter_map(|row| Some((change(row, arm)?, row)))
+        .filter(|(change, _)| change.unit.is_none());
+    let largest = changes.max_by(|(a, _), (b, _)| a.value.abs().total_cmp(&b.value.abs()));
     match largest {
         Some((change, row)) => format!(
             " (a copy of {original}: all of it is noise, at most {} on {})",
-            number::signed_percent(change),
+            change.text(),
             row_label(row)
         ),
         None => format!(" (a copy of {original}: all of it is noise)"),

@@ -81,9 +81,7 @@ fn summary(model: &Model) -> Markup {
                 @if model.arms.len() < 2 {
                     @for sentence in verdict::all(model) { p { (sentence) } }
                 } @else {
-                    @for (arm, sentence) in verdict::all(model).iter().enumerate() {
-                        (verdict_card(model, arm + 1, sentence))
-                    }
+                    @for arm in 1..model.arms.len() { (verdict_card(model, arm)) }
                 }
             }
             @if !primary.is_empty() && model.arms.len() > 1 {
@@ -92,20 +90,20 @@ fn summary(model: &Model) -> Markup {
                 p class="legend" {
                     "Bar: 95% interval of the change. Line: the change itself, the median over the blocks. Right of 0 is better, \
                      whatever the metric. ▲ better and ▼ worse are significant after correction for all primary metrics; ○ undecided: \
-                     no difference was shown, which is not the same as equal."
+                     no difference was shown, which is not the same as equal. ◀ ▶ the interval goes on beyond the axis."
                 }
             }
         }
     }
 }
 
-fn verdict_card(model: &Model, arm: usize, sentence: &str) -> Markup {
+fn verdict_card(model: &Model, arm: usize) -> Markup {
     let score = model.score(arm);
     html! {
         div class="verdict" {
             h3 { (model.arms[arm]) }
             p class="counts" aria-hidden="true" { (counts(score)) }
-            p { (sentence) "." }
+            p class="finding" { (verdict::finding(model, arm)) "." }
             p class="faint command" { (setting::arm_text(model, arm)) }
         }
     }

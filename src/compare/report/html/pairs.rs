@@ -48,7 +48,7 @@ pub fn plot(model: &Model, row: &Row) -> Option<Markup> {
         .chain(intervals.flat_map(|(low, high)| [low, high]))
         .chain([0.0]);
     let unit = match changes.iter().find_map(|change| change.unit.as_deref()) {
-        Some(unit) => format!(" {unit}"),
+        Some(unit) => format!(" {}", shorten(unit, 8)),
         None => "%".to_owned(),
     };
     let scale = Scale::around(values, 8.0, WIDTH - 8.0)?;
@@ -84,7 +84,7 @@ fn lane(model: &Model, row: &Row, arm: usize, pairs: &[Pair], scale: &Scale) -> 
     html! {
         text class="lane" x="8" y="13" { (shorten(label, 30)) }
         text class={ "lane " (class(row, change.verdict)) } x="352" y="13" text-anchor="end" {
-            (sign(change.verdict)) " " (verdict_word(change.verdict)) " " (change.text())
+            (sign(change.verdict)) " " (verdict_word(change.verdict)) " " (shorten(&change.text(), 16))
         }
         @if let Some(noise) = change.noise { (noise_band(noise, scale)) }
         (interval(row, &change, scale, 19.0, 12.0))

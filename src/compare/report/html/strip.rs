@@ -49,7 +49,7 @@ fn samples(row: &Row, arm: usize, machine: usize) -> Vec<Sample> {
 }
 
 fn direction(row: &Row) -> String {
-    let unit = clean(&row.unit);
+    let unit = shorten(&clean(&row.unit), 24);
     match row.better {
         Better::Lower => format!("{unit}; ← lower is better"),
         Better::Higher => format!("{unit}; higher is better →"),

@@ -124,25 +124,29 @@ fn drawn(row: &Row, change: &Change, scale: &Scale) -> Markup {
             title { (title) }
             line class="zero" x1=(px(scale.at(0.0))) x2=(px(scale.at(0.0))) y1="0" y2="18" {}
             (interval(row, change, scale, 4.0, 10.0))
-            @if low < scale.low { text class="tick" x="0" y="13" { "◂" } }
-            @if high > scale.high { text class="tick" x="220" y="13" text-anchor="end" { "▸" } }
+            @if low < scale.low { text class="tick" x="0" y="13" { "◀" } }
+            @if high > scale.high { text class="tick" x="220" y="13" text-anchor="end" { "▶" } }
         }
     }
 }
 
-/// An axis for all changes in %, the same on both sides of 0. Beyond 100 % it ends, and arrows say so.
+/// An axis for all changes in %, the same on both sides of 0. One change that is far larger than the others
+/// would leave them no room: the axis ends before it, and an arrow says so.
 fn common_scale(model: &Model, rows: &[&Row]) -> Scale {
     let changes = rows
         .iter()
         .flat_map(|row| (1..model.arms.len()).filter_map(|arm| change(row, arm)))
         .filter(|change| change.unit.is_none());
-    let mut reach: f64 = 1.0;
-    for change in changes {
+    let reaches = changes.map(|change| {
         let (low, high) = change.interval.unwrap_or((change.value, change.value));
         // f64::max drops what is no number.
-        reach = reach.max(low.abs()).max(high.abs());
-    }
-    let reach = (reach * 1.05).min(100.0);
+        low.abs().max(high.abs()).max(0.0)
+    });
+    let mut reaches: Vec<f64> = reaches.collect();
+    reaches.sort_by(f64::total_cmp);
+    let largest = reaches.last().copied().unwrap_or(0.0);
+    let usual = reaches.get(reaches.len() / 2).copied().unwrap_or(0.0);
+    let reach = (largest.min(usual * 3.0) * 1.05).clamp(1.0, 100.0);
     Scale {
         low: -reach,
         high: reach,
@@ -155,9 +159,9 @@ fn ends(scale: &Scale) -> Markup {
     let decimals = if scale.high < 10.0 { 1 } else { 0 };
     html! {
         span class="ends" {
-            span { (number::fixed(scale.low, decimals)) "%" }
+            span { "← " (number::fixed(scale.low, decimals)) "%" }
             span { "0" }
-            span { "+" (number::fixed(scale.high, decimals)) "% better" }
+            span { "+" (number::fixed(scale.high, decimals)) "% better →" }
         }
     }
 }

@@ -193,18 +193,13 @@ pub fn discarded(model: &Model, verbose: bool) -> Vec<Block> {
         .filter_map(|(arm, label)| {
             let machines = model.machines.iter();
             let times: usize = machines.map(|machine| discarded_of(machine, arm)).sum();
-            (times > 0).then(|| format!("{label} {times}"))
+            (times > 0).then(|| format!("{times} of {label}"))
         })
         .collect();
     let mut blocks = vec![Block::Paragraph(format!(
-        "{} discarded, and repeated or given up: {}. Their reasons are in the results file{}.",
+        "{} discarded, and repeated or given up: {}. The results file has the reasons.",
         count(all, "run"),
-        by_arm.join(", "),
-        if verbose {
-            " and below"
-        } else {
-            ", and here with -v"
-        }
+        by_arm.join(", ")
     ))];
     if verbose {
         blocks.push(Block::List(

@@ -9,15 +9,15 @@ pub fn all(model: &Model) -> Vec<String> {
         return vec!["Only one arm ran: there is nothing to compare.".to_owned()];
     }
     (1..model.arms.len())
-        .map(|arm| sentence(model, arm))
+        .map(|arm| format!("{}: {}", model.arms[arm], finding(model, arm)))
         .collect()
 }
 
-fn sentence(model: &Model, arm: usize) -> String {
-    let label = &model.arms[arm];
+/// How an arm did, over the primary metrics.
+pub fn finding(model: &Model, arm: usize) -> String {
     let score = model.score(arm);
     if score.all() == 0 {
-        return format!("{label}: no primary metric was declared, so nothing is judged");
+        return "no primary metric was declared, so nothing is judged".to_owned();
     }
     let metrics = if score.all() == 1 {
         "metric"
@@ -25,7 +25,7 @@ fn sentence(model: &Model, arm: usize) -> String {
         "metrics"
     };
     let mut sentence = format!(
-        "{label}: better on {} of {} primary {metrics}, worse on {}, undecided on {}",
+        "better on {} of {} primary {metrics}, worse on {}, undecided on {}",
         score.better,
         score.all(),
         score.worse,

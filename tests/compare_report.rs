@@ -7,6 +7,7 @@
 #[path = "fixtures/compare/synthetic.rs"]
 mod synthetic;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -141,6 +142,12 @@ fn five_arms_all_have_their_values_at_80_columns() {
         }
     }
     assert!(text.contains("eevdf#2: "), "{text}");
+    // Rows can be told apart.
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("Amean  ") || line.starts_with("Hmean  "));
+    let labels: BTreeSet<String> = rows.map(|row| row.chars().take(24).collect()).collect();
+    assert_eq!(labels.len(), of.analysis.rows.len(), "{labels:?}");
     let words: Vec<&str> = text.split_whitespace().collect();
     assert!(
         words

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A report for a terminal: plain text in a given number of columns.
 //!
-//! A table that is too wide first shortens its labels, then is split into groups of arms, each with the
-//! labels again; nothing is cut off that cannot be read elsewhere in the report.
+//! A table that is too wide has its labels shortened as long as they stay apart, and is split into groups
+//! of arms else, each with the labels again; what is cut off stands in full elsewhere in the report.
+
+use std::collections::BTreeSet;
 
 use super::content::{Block, Cell, Row, Table};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -119,8 +121,8 @@ fn shorten_labels(widths: &mut [usize], table: &Table, width: usize) {
         }
         return;
     }
-    for column in table.labels..widths.len() {
-        widths[column] = widths[column].min(longest_cell(table, column).max(SHORTEST));
+    for (column, width) in widths.iter_mut().enumerate().skip(table.labels) {
+        *width = (*width).min(longest_cell(table, column).max(SHORTEST));
     }
     let labels = table.labels.min(widths.len());
     let cap = (width * 2 / 5).max(SHORTEST);
@@ -129,16 +131,37 @@ fn shorten_labels(widths: &mut [usize], table: &Table, width: usize) {
         .map(|width| width + GAP)
         .sum::<usize>()
         > cap + GAP
-        || (total(widths) > width && widths[..labels].iter().any(|width| *width > cap / 2))
     {
-        let Some(widest) = widths[..labels].iter_mut().max() else {
-            return;
-        };
-        if *widest <= SHORTEST {
-            return;
+        match widths[..labels].iter_mut().max() {
+            Some(widest) if *widest > SHORTEST => *widest -= 1,
+            _ => return,
         }
-        *widest -= 1;
     }
+    // What is left is taken at once, if that saves the table from being split and labels stay apart.
+    let excess = total(widths).saturating_sub(width);
+    let Some(widest) = (0..labels).max_by_key(|column| widths[*column]) else {
+        return;
+    };
+    let wanted = widths[widest].saturating_sub(excess);
+    if excess > 0 && wanted >= SHORTEST && stay_apart(table, widest, widths[widest], wanted) {
+        widths[widest] = wanted;
+    }
+}
+
+/// Whether the labels of a column that differ in `from` columns still do in `to`.
+fn stay_apart(table: &Table, column: usize, from: usize, to: usize) -> bool {
+    let different = |width: usize| {
+        let width = width.saturating_sub(indent(table, column));
+        let rows = table.rows.iter();
+        let labels: BTreeSet<String> = rows
+            .filter_map(|row| match row {
+                Row::Cells(cells) => cells.get(column).map(|cell| shorten(&cell.text, width)),
+                Row::Span(_) => None,
+            })
+            .collect();
+        labels.len()
+    };
+    different(to) == different(from)
 }
 
 fn longest_cell(table: &Table, column: usize) -> usize {

@@ -124,7 +124,7 @@ pub fn interval(row: &Row, change: &Change, scale: &Scale, top: f64, height: f64
                 title { "95% interval " (change.interval_text().unwrap_or_default()) }
             }
         }
-        line class={ "effect " (class) } x1=(px(middle)) x2=(px(middle)) y1=(px(top - 2.0)) y2=(px(top + height + 2.0)) {}
+        @if scale.holds(change.value) { line class={ "effect " (class) } x1=(px(middle)) x2=(px(middle)) y1=(px(top - 2.0)) y2=(px(top + height + 2.0)) {} }
     }
 }
 

@@ -74,7 +74,7 @@ fn plain(cell: &Cell, is_label: bool) -> Markup {
 }
 
 /// Effects with their intervals drawn on one axis.
-pub fn effects<'a>(model: &Model, rows: &[&'a Row]) -> Markup {
+pub fn effects(model: &Model, rows: &[&Row]) -> Markup {
     let scale = common_scale(model, rows);
     html! {
         div class="scroll" tabindex="0" {
@@ -159,9 +159,9 @@ fn ends(scale: &Scale) -> Markup {
     let decimals = if scale.high < 10.0 { 1 } else { 0 };
     html! {
         span class="ends" {
-            span { "← " (number::fixed(scale.low, decimals)) "%" }
+            span { (number::fixed(scale.low, decimals)) "%" }
             span { "0" }
-            span { "+" (number::fixed(scale.high, decimals)) "% better →" }
+            span { "+" (number::fixed(scale.high, decimals)) "%" }
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was compared, on what, and what did not take part.
 
-use crate::compare::record::{Fact, Plan};
+use crate::compare::record::{Fact, Plan, Skipped};
 use crate::compare::report::content::{Block, Cell, Table, clean};
 use crate::compare::report::model::{Machine, Model};
 use crate::compare::report::number;
@@ -160,10 +160,17 @@ pub fn skipped(model: &Model) -> Vec<Block> {
     if skipped.is_empty() {
         return Vec::new();
     }
-    let lines = skipped.into_iter().map(|(machine, skipped)| {
-        let on = match model.machines.len() {
-            1 => String::new(),
-            _ => format!(" on {machine}"),
+    let mut lines: Vec<(&Skipped, Vec<String>)> = Vec::new();
+    for (machine, benchmark) in skipped {
+        match lines.iter_mut().find(|(known, _)| *known == benchmark) {
+            Some((_, machines)) => machines.push(machine),
+            None => lines.push((benchmark, vec![machine])),
+        }
+    }
+    let lines = lines.into_iter().map(|(skipped, machines)| {
+        let on = match machines.len() == model.machines.len() {
+            true => String::new(),
+            false => format!(" on {}", machines.join(", ")),
         };
         clean(&format!(
             "{}/{}{on}: {}",

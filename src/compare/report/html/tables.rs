@@ -124,8 +124,8 @@ fn drawn(row: &Row, change: &Change, scale: &Scale) -> Markup {
             title { (title) }
             line class="zero" x1=(px(scale.at(0.0))) x2=(px(scale.at(0.0))) y1="0" y2="18" {}
             (interval(row, change, scale, 4.0, 10.0))
-            @if low < scale.low { text class="tick" x="0" y="13" { "◀" } }
-            @if high > scale.high { text class="tick" x="220" y="13" text-anchor="end" { "▶" } }
+            @if low < scale.low { text class={ "lane " (class(row, change.verdict)) } x="0" y="13" { "◀" } }
+            @if high > scale.high { text class={ "lane " (class(row, change.verdict)) } x="220" y="13" text-anchor="end" { "▶" } }
         }
     }
 }

@@ -79,7 +79,7 @@ pub fn count(number: usize, what: &str) -> String {
     }
 }
 
-/// A column for each machine; compact: what differs most often between two that do not agree.
+/// A table for each machine; with `verbose` all that is known of it.
 pub fn environment(model: &Model, verbose: bool) -> Vec<Block> {
     let mut blocks = vec![Block::Heading("Environment".to_owned())];
     for machine in &model.machines {

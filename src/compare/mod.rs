@@ -25,6 +25,7 @@
 //! | `evidence` | what is seen during a run; the environment |
 //! | [`record`], [`results`] | the results file: what is known of a comparison and of each run |
 //! | [`analysis`] | from records to effects with intervals and verdicts |
+//! | [`report`] | what people and programs read of it: table, Markdown, JSON, HTML |
 //!
 //! What always holds:
 //!
@@ -50,6 +51,7 @@ mod priority;
 mod process;
 mod progress;
 pub mod record;
+pub mod report;
 pub mod results;
 mod roots;
 mod runner;

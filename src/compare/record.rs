@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::{Deserializer, Error};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Version of the file's format.
 pub const FORMAT: u32 = 1;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The flags of `compare report`, and where a report goes.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use super::{Format, Style};
+use crate::compare::analysis::Analysis;
+use crate::compare::record::Record;
+
+/// Columns of a table that does not go to a terminal.
+const COLUMNS: usize = 100;
+
+/// Render the report of a comparison, or of the same comparison on several machines, again.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    /// Results files, one for each machine.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub look: Look,
+}
+
+/// What a report looks like and where it goes; for every command that ends in one.
+#[derive(Debug, Clone, Args)]
+pub struct Look {
+    /// How to write the report.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Write the report to FILE instead of standard output.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Add minimum, maximum, spread, secondary effects and how to read them (table and Markdown).
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+impl ReportArgs {
+    /// What the results files are called in the report, unless they tell their host.
+    pub fn names(&self) -> Vec<String> {
+        let files = self.files.iter();
+        files.map(|file| file.display().to_string()).collect()
+    }
+}
+
+impl Look {
+    fn style(&self) -> Style {
+        Style {
+            format: self.format,
+            verbose: self.verbose,
+            width: match self.output {
+                Some(_) => COLUMNS,
+                None => terminal_columns(),
+            },
+        }
+    }
+
+    /// Writes the report where it belongs.
+    pub fn write(
+        &self,
+        machines: &[Vec<Record>],
+        names: &[String],
+        analysis: &Analysis,
+    ) -> Result<()> {
+        let text = super::render(self.style(), machines, names, analysis)?;
+        match &self.output {
+            Some(file) => {
+                fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+            }
+            None => {
+                let mut stdout = io::stdout().lock();
+                stdout
+                    .write_all(text.as_bytes())
+                    .and_then(|()| stdout.flush())
+                    .context("cannot write to standard output")
+            }
+        }
+    }
+}
+
+/// Between 80 and 120, whatever the terminal says.
+fn terminal_columns() -> usize {
+    match (io::stdout().is_terminal(), terminal_size::terminal_size()) {
+        (true, Some((terminal_size::Width(columns), _))) => usize::from(columns).clamp(80, 120),
+        _ => COLUMNS,
+    }
+}

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::arms::NumaBalancing;
 use super::keeper::KeeperArgs;
+use super::report::args::{Look, ReportArgs};
 use crate::cli::parse_seconds;
 
 /// The suite that is run when none is named.
@@ -35,6 +36,8 @@ const AFTER_HELP: &str = "Every run is written to the results file before the ne
 /// Other things than comparing.
 #[derive(Debug, Subcommand)]
 pub enum CompareCommand {
+    /// Write the report of a comparison again, or of the same comparison on several machines.
+    Report(ReportArgs),
     /// Cleans up after a comparison.
     #[command(hide = true)]
     Keeper(KeeperArgs),
@@ -87,6 +90,9 @@ pub struct CompareRunArgs {
     /// given must be the same.
     #[arg(long, requires = "results")]
     pub resume: bool,
+
+    #[command(flatten)]
+    pub look: Look,
 
     /// End a sched_ext scheduler that is loaded (as SysRq-S does). It is not started again.
     #[arg(long)]

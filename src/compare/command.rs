@@ -14,17 +14,19 @@ use super::evidence::{MigrationCounter, environment};
 use super::keeper::{self, Keeper};
 use super::progress::line;
 use super::record::{Fact, Plan, Record};
-use super::results::{self, Writer};
+use super::report::args::ReportArgs;
+use super::results::Writer;
 use super::roots::Roots;
 use super::runner::{Outcome, Runner};
 use super::stop::Stop;
-use super::{catalogue, in_charge, plan, priority, utc};
+use super::{catalogue, in_charge, plan, priority, report, utc};
 use crate::work::Output;
 
 /// Compares, or does the other thing that `args` name.
 pub fn run(args: &CompareArgs) -> Result<()> {
     match &args.command {
         Some(CompareCommand::Keeper(args)) => keeper::run(args),
+        Some(CompareCommand::Report(args)) => report::args::run(args),
         None if args.run.list => list(&args.run),
         None => compare(&args.run),
     }
@@ -81,7 +83,7 @@ fn compare(args: &CompareRunArgs) -> Result<()> {
     let path = writer.path().to_path_buf();
     // Unlocked for whoever reads it.
     drop(writer);
-    conclude(&path, outcome)
+    conclude(args, &path, outcome)
 }
 
 fn results_path(args: &CompareRunArgs) -> PathBuf {
@@ -183,21 +185,19 @@ fn carry_out(
 }
 
 /// Says what became of it.
-fn conclude(path: &Path, outcome: Outcome) -> Result<()> {
+fn conclude(args: &CompareRunArgs, path: &Path, outcome: Outcome) -> Result<()> {
     let again = format!("scx_ballast compare --resume --results {}", path.display());
     match outcome {
         Outcome::Stopped => bail!("interrupted; to go on: {again}"),
         Outcome::Complete { given_up } => {
-            report(path, &results::read(path)?)?;
+            report::args::run(&ReportArgs {
+                files: vec![path.to_path_buf()],
+                look: args.look.clone(),
+            })?;
             match given_up {
                 0 => Ok(()),
                 n => bail!("{n} runs were given up; to try them again: {again}"),
             }
         }
     }
-}
-
-/// The single place where a finished comparison is handed to the report.
-fn report(path: &Path, _records: &[Record]) -> Result<()> {
-    print(&path.display().to_string())
 }

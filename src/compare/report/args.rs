@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use super::{Format, Style};
-use crate::compare::analysis::Analysis;
+use super::{Format, Style, source};
+use crate::compare::analysis::{Analysis, analyse};
 use crate::compare::record::Record;
 
 /// Columns of a table that does not go to a terminal.
@@ -18,7 +18,7 @@ const COLUMNS: usize = 100;
 /// Render the report of a comparison, or of the same comparison on several machines, again.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
-    /// Results files, one for each machine.
+    /// Results files, one for each machine, or JSON reports.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -39,12 +39,17 @@ pub struct Look {
     pub verbose: bool,
 }
 
-impl ReportArgs {
-    /// What the results files are called in the report, unless they tell their host.
-    pub fn names(&self) -> Vec<String> {
-        let files = self.files.iter();
-        files.map(|file| file.display().to_string()).collect()
+/// Reads the files, analyses them together, and writes the report.
+pub fn run(args: &ReportArgs) -> Result<()> {
+    let (mut names, mut machines) = (Vec::new(), Vec::new());
+    for file in &args.files {
+        for machine in source::read(file)? {
+            names.push(machine.name);
+            machines.push(machine.records);
+        }
     }
+    let analysis = analyse(&machines)?;
+    args.look.write(&machines, &names, &analysis)
 }
 
 impl Look {
@@ -60,12 +65,7 @@ impl Look {
     }
 
     /// Writes the report where it belongs.
-    pub fn write(
-        &self,
-        machines: &[Vec<Record>],
-        names: &[String],
-        analysis: &Analysis,
-    ) -> Result<()> {
+    fn write(&self, machines: &[Vec<Record>], names: &[String], analysis: &Analysis) -> Result<()> {
         let text = super::render(self.style(), machines, names, analysis)?;
         match &self.output {
             Some(file) => {

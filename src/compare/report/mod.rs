@@ -11,6 +11,7 @@
 //! | module | concern |
 //! |---|---|
 //! | [`args`] | the flags of `compare report`, and where a report goes |
+//! | [`source`] | the files that a report is made from |
 //! | [`model`] | records by machine, arm and benchmark; labels that are safe to print |
 //! | [`evidence`] | counters of many runs as one fact, or why there is none |
 //! | [`content`] | what a report is made of: headings, tables, notes |
@@ -35,6 +36,7 @@ pub mod markdown;
 pub mod model;
 pub mod number;
 pub mod parts;
+pub mod source;
 pub mod text;
 
 use clap::ValueEnum;

@@ -259,6 +259,18 @@ fn another_scheduler_is_refused_or_ended() {
 }
 
 #[test]
+fn a_kernel_without_sched_ext_is_told_before_anything_runs() {
+    let fake = Fake::new();
+    fs::remove_dir_all(fake.path("sys/kernel/sched_ext")).unwrap();
+    let (ok, text) = fake.run(&["eevdf", "fast", "--blocks", "1", "--bench", "quick"]);
+    assert!(
+        !ok && text.contains("fast: this kernel (7.3) has no sched_ext"),
+        "{text}"
+    );
+    assert!(!fake.results().exists());
+}
+
+#[test]
 fn a_cut_file_goes_on_as_it_would_have() {
     let whole = Fake::new();
     let arguments = [

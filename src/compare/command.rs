@@ -72,6 +72,7 @@ fn compare(args: &CompareRunArgs) -> Result<()> {
     for skipped in &plan.skipped {
         line(&format!("{} is skipped: {}", skipped.name, skipped.reason));
     }
+    check_kernel(&plan, &roots)?;
     let stop = Stop::on_signals()?;
     free_the_machine(args.replace_running, &roots, &stop)?;
     let (mut writer, records) = match resumed {
@@ -84,6 +85,21 @@ fn compare(args: &CompareRunArgs) -> Result<()> {
     // Unlocked for whoever reads it.
     drop(writer);
     conclude(args, &path, outcome)
+}
+
+/// Before hours are spent on EEVDF alone.
+fn check_kernel(plan: &Plan, roots: &Roots) -> Result<()> {
+    let loads = plan.arms.iter().find(|arm| !arm.argv.is_empty());
+    if let Some(arm) = loads
+        && in_charge::look(roots).state == in_charge::ABSENT
+    {
+        bail!(
+            "{}: this kernel ({}) has no sched_ext: it needs Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT=y",
+            arm.label,
+            plan.environment.kernel
+        );
+    }
+    Ok(())
 }
 
 fn results_path(args: &CompareRunArgs) -> PathBuf {

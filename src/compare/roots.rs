@@ -56,3 +56,20 @@ pub fn convert<T, U>(fact: Fact<T>, reason: &str, how: impl FnOnce(&T) -> Option
         },
     }
 }
+
+#[cfg(test)]
+pub mod testing {
+    use super::*;
+
+    /// A tree of files, gone with the first of the two.
+    pub fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Roots) {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let roots = Roots::below(dir.path());
+        (dir, roots)
+    }
+}

@@ -108,18 +108,7 @@ fn parse_pressure(resource: &str, text: &str) -> impl Iterator<Item = (String, u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-
-    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Roots) {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let roots = Roots::below(dir.path());
-        (dir, roots)
-    }
+    use crate::compare::roots::testing::tree;
 
     fn why<T: std::fmt::Debug>(fact: Fact<T>) -> String {
         match fact {

@@ -167,17 +167,7 @@ fn hypervisor(roots: &Roots) -> Fact<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Roots) {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let roots = Roots::below(dir.path());
-        (dir, roots)
-    }
+    use crate::compare::roots::testing::tree;
 
     #[test]
     fn nodes_are_the_kernel_s_without_offline_cpus_and_empty_nodes() {

@@ -164,8 +164,9 @@ fn of_blocks(gathered: &Gathered, rows: &[Row], warnings: &mut Vec<String>) {
     let blocks = blocks.fold(0, u32::saturating_add);
     if let Some(few) = TooFewBlocks::check(blocks, questions) {
         warnings.push(format!(
-            "too few blocks: with {} questions (primary metrics x arms) and {blocks} blocks, chance cannot be excluded whatever the values; at least {} blocks are needed",
-            few.questions, few.needed
+            "too few blocks ({blocks}): whatever the values are, they may be chance; at least {} are needed for {} primary metrics x {judged} arms",
+            few.needed,
+            few.questions / judged.max(1)
         ));
         return;
     }

@@ -168,23 +168,39 @@ impl Series {
 
     /// Shares; none where the run was shorter than a tick.
     fn finish(self) -> Fact<NodeUse> {
-        let mut nodes: BTreeMap<u32, Vec<f32>> = BTreeMap::new();
-        for sample in &self.samples {
-            for (&node, ticks) in sample {
-                if ticks.all == 0 {
-                    return Fact::NotAvailable(
-                        "the kernel counted no time: the run was shorter than its tick".into(),
-                    );
-                }
-                let share = ticks.busy as f32 / ticks.all as f32;
-                nodes.entry(node).or_default().push(share);
-            }
+        let nodes: Option<BTreeMap<u32, Vec<f32>>> = self
+            .last
+            .keys()
+            .map(|&node| {
+                let ticks = self.samples.iter().map(|sample| sample.get(&node).copied());
+                Some((node, shares(ticks.collect::<Option<Vec<Ticks>>>()?)?))
+            })
+            .collect();
+        match nodes {
+            Some(nodes) => Fact::Known(NodeUse {
+                period_ms: self.period.as_millis() as u64,
+                nodes,
+            }),
+            None => Fact::NotAvailable(
+                "the kernel counted no time: the run was shorter than its tick".into(),
+            ),
         }
-        Fact::Known(NodeUse {
-            period_ms: self.period.as_millis() as u64,
-            nodes,
-        })
     }
+}
+
+/// The busy share of each sample. A crowded virtual machine counts late: ticks that come after samples
+/// without any are of all of that time. `None` if there are no ticks at all.
+fn shares(ticks: Vec<Ticks>) -> Option<Vec<f32>> {
+    let mut shares = Vec::with_capacity(ticks.len());
+    for (at, sample) in ticks.iter().enumerate() {
+        if sample.all > 0 {
+            let share = sample.busy as f32 / sample.all as f32;
+            shares.resize(at + 1, share);
+        }
+    }
+    let last = *shares.last()?;
+    shares.resize(ticks.len(), last);
+    Some(shares)
 }
 
 #[cfg(test)]
@@ -234,6 +250,16 @@ mod tests {
         let mut series = Series::new(ticks(0, 0));
         series.add(ticks(1, 4), true);
         assert_eq!(series.finish().known().unwrap().nodes[&0], [0.25]);
+    }
+
+    #[test]
+    fn ticks_that_come_late_are_of_all_the_time_before() {
+        let mut series = Series::new(ticks(0, 0));
+        for (busy, all) in [(5, 10), (5, 10), (5, 10), (35, 40), (35, 40)] {
+            series.add(ticks(busy, all), false);
+        }
+        let found = series.finish();
+        assert_eq!(found.known().unwrap().nodes[&0], [0.5, 1.0, 1.0, 1.0, 1.0]);
     }
 
     #[test]

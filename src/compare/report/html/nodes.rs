@@ -91,7 +91,7 @@ fn use_over_time<'a>(
     let map = heat::map(&title, &lines, seconds, " s")?;
     Some(html! {
         figure {
-            figcaption { (shorten(label, 40)) ", block " (run.block) }
+            figcaption { (shorten(label, 40)) ", block " (run.block + 1) }
             (map)
         }
     })

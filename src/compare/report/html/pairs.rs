@@ -90,7 +90,7 @@ fn lane(model: &Model, row: &Row, arm: usize, pairs: &[Pair], scale: &Scale) -> 
         (interval(row, &change, scale, 19.0, 12.0))
         @for pair in pairs {
             (mark(scale.at(pair.change), 25.0 + jitter(pair.block), pair.machine, &html! {
-                (label) ", block " (pair.block)
+                (label) ", block " (pair.block + 1)
                 @if let (true, Some(machine)) = (model.machines.len() > 1, model.machines.get(pair.machine)) {
                     " on " (machine.name)
                 }

@@ -76,11 +76,11 @@ fn lane(row: &Row, label: &str, samples: &[Sample], scale: &Scale, is_base: bool
             @let y = 25.0 + jitter(sample.block);
             @if sample.outlier {
                 path class="outlier" d={ "M" (px(x)) " " (px(y - 4.5)) "l4.5 4.5l-4.5 4.5l-4.5 -4.5z" } {
-                    title { (label) ", block " (sample.block) ": " (value(row, sample.value)) ", outlier" }
+                    title { (label) ", block " (sample.block + 1) ": " (value(row, sample.value)) ", outlier" }
                 }
             } @else {
                 circle class=(class) cx=(px(x)) cy=(px(y)) r="2.6" {
-                    title { (label) ", block " (sample.block) ": " (value(row, sample.value)) }
+                    title { (label) ", block " (sample.block + 1) ": " (value(row, sample.value)) }
                 }
             }
         }

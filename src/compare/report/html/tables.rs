@@ -186,9 +186,11 @@ pub fn raw(model: &Model, row: &Row) -> Markup {
         std::iter::once("block".to_owned()).chain(model.arms.iter().cloned()),
     );
     for (machine, block) in blocks {
+        // People count from 1.
+        let number = block + 1;
         let name = match (model.machines.len(), model.machines.get(machine)) {
-            (2.., Some(machine)) => format!("{} {block}", machine.name),
-            _ => block.to_string(),
+            (2.., Some(machine)) => format!("{} {number}", machine.name),
+            _ => number.to_string(),
         };
         let cells = (0..model.arms.len()).map(|arm| {
             let samples = summary(row, arm).map_or(&[][..], |arm| &arm.values);

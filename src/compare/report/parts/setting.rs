@@ -231,7 +231,9 @@ fn reasons<'m>(model: &'m Model) -> impl Fn(&'m Machine<'m>) -> Vec<String> {
             let benchmark = benchmarks.get(run.benchmark).map_or("?", |it| &it.name);
             clean(&format!(
                 "{}, block {}, {arm}, {benchmark}: {}",
-                machine.name, run.block, run.reason
+                machine.name,
+                run.block + 1,
+                run.reason
             ))
         };
         machine.discarded.iter().map(describe).collect()

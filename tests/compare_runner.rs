@@ -9,6 +9,7 @@
 mod fake;
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fake::{Fake, lines, signal};
@@ -127,6 +128,25 @@ fn schedulers_are_in_charge_of_their_runs_and_gone_afterwards() {
     assert_eq!(seqs, [1, 2]);
     assert_eq!(fake.read("arguments"), "--a|b c|");
     fake.assert_clean();
+}
+
+/// The driver is a real-time task, and what it starts would have a nice value of 0.
+#[test]
+fn benchmarks_are_as_nice_as_the_comparison() {
+    let fake = Fake::new();
+    let own = Command::new("nice").output().unwrap().stdout;
+    let own: f64 = String::from_utf8_lossy(&own).trim().parse().unwrap();
+    let made = fake.command(&["eevdf", "fast", "--blocks", "1", "--bench", "nice"]);
+    let mut command = Command::new("nice");
+    command.args(["-n", "5"]).arg(made.get_program());
+    command.args(made.get_args());
+    for (name, value) in made.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    assert!(command.status().unwrap().success());
+    for run in runs(&results::read(&fake.results()).unwrap()) {
+        assert_eq!(run.values["number"], (own + 5.0).min(19.0));
+    }
 }
 
 #[test]

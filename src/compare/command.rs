@@ -192,6 +192,7 @@ fn carry_out(
         stop,
         keeper: &mut keeper,
         silent: BTreeSet::new(),
+        doubted: BTreeSet::new(),
     };
     let outcome = runner.run(records, writer);
     let restored = keeper.finish();

@@ -47,10 +47,14 @@ pub enum End {
     Stopped,
 }
 
-/// Makes `command` end with this process: `signal` is what the kernel sends it.
+/// Makes `command` end with this process: `signal` is what the kernel sends it. It has this process's
+/// nice value, which SCHED_RESET_ON_FORK (see [`super::priority`]) would reset as well.
 pub fn tie(command: &mut Command, signal: Signal) {
     let parent = rustix::process::getpid();
+    let nice = rustix::process::getpriority_process(None).unwrap_or(0);
     let tied = move || {
+        // A value below 0 may be refused; then it stays 0.
+        let _ = rustix::process::setpriority_process(None, nice);
         rustix::process::set_parent_process_death_signal(Some(signal))?;
         // For a parent that died before the kernel was told to care.
         match rustix::process::getppid() == Some(parent) {
@@ -58,7 +62,7 @@ pub fn tie(command: &mut Command, signal: Signal) {
             false => Err(io::ErrorKind::BrokenPipe.into()),
         }
     };
-    // SAFETY: between fork and exec it makes two system calls and takes no memory.
+    // SAFETY: between fork and exec it makes three system calls and takes no memory.
     unsafe { command.pre_exec(tied) };
 }
 

@@ -57,6 +57,8 @@ pub struct Runner<'a> {
     pub keeper: &'a mut Keeper,
     /// Labels of arms that were found to serve no statistics; they are not waited for again.
     pub silent: BTreeSet<String>,
+    /// Labels of arms whose doubt was told.
+    pub doubted: BTreeSet<String>,
 }
 
 /// Why there is no run.
@@ -214,7 +216,9 @@ impl Runner<'_> {
         if attached.has_statistics() == Some(false) {
             self.silent.insert(arm.label.clone());
         }
-        if let Some(doubt) = attached.doubt(arm) {
+        if let Some(doubt) = attached.doubt(arm)
+            && self.doubted.insert(arm.label.clone())
+        {
             progress.note(&doubt);
         }
         let made = self.measure(&mut attached, benchmark, setting.as_deref());

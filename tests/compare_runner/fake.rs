@@ -26,7 +26,7 @@ pattern = '^number ([0-9.]+)'
 "#;
 
 /// Name, time-out and command; `quick` does what the file `once` says, once.
-const BENCHMARKS: [(&str, u32, &str); 8] = [
+const BENCHMARKS: [(&str, u32, &str); 9] = [
     (
         "quick",
         20,
@@ -50,6 +50,7 @@ const BENCHMARKS: [(&str, u32, &str); 8] = [
         20,
         "echo number $(cat $FAKE/proc/sys/kernel/numa_balancing)",
     ),
+    ("nice", 20, "echo number $(nice)"),
     ("missing", 20, "scx-ballast-no-such-program"),
 ];
 

@@ -199,11 +199,11 @@ fn schedulers_that_never_work_end_the_comparison_with_their_words() {
     for (name, told) in [
         (
             "dies",
-            "ended before it was in charge (exit status: 7); it said:\ndies says hello\nno luck",
+            "ended before it was in charge (exit status: 7)\nit said:\ndies says hello\nno luck",
         ),
         (
             "idles",
-            "not in charge after 1s; it said:\nidles says hello\nidling",
+            "not in charge after 1s\nit said:\nidles says hello\nidling",
         ),
     ] {
         let fake = Fake::new();
@@ -236,7 +236,7 @@ fn benchmarks_that_fail_are_given_up_and_leave_nothing() {
     for (name, told) in [
         (
             "fails",
-            "the benchmark failed (exit status: 3); it printed:\nbad luck",
+            "the benchmark failed (exit status: 3)\nit printed:\nbad luck",
         ),
         ("hangs", "the benchmark took longer than 1 s"),
         ("mute", "number"),

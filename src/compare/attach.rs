@@ -298,11 +298,13 @@ impl Scheduler {
         let mut bytes = vec![0; (length - from) as usize];
         let read = self.log.read_exact_at(&mut bytes, from);
         let text = String::from_utf8_lossy(&bytes);
+        // Loggers colour what they write, into a file as well.
+        let text = console::strip_ansi_codes(&text);
         let lines: Vec<&str> = text.lines().collect();
         match (read, lines.is_empty()) {
             (Ok(()), false) => {
                 let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-                format!("; it said:\n{}", last.join("\n"))
+                format!("\nit said:\n{}", last.join("\n"))
             }
             _ => "; it said nothing".into(),
         }

@@ -164,6 +164,7 @@ pub struct Discarded {
     pub arm: usize,
     pub benchmark: usize,
     pub at: String,
+    /// The first line says it; what the scheduler or the benchmark printed may follow.
     pub reason: String,
 }
 

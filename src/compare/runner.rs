@@ -331,7 +331,7 @@ fn shown(done: &Done) -> String {
         true => "; it printed nothing".into(),
         false => {
             let last = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
-            format!("; it printed:\n{}", last.join("\n"))
+            format!("\nit printed:\n{}", last.join("\n"))
         }
     }
 }

@@ -59,7 +59,7 @@ fn of_file(machines: &[Machine], index: usize, warnings: &mut Vec<String>) {
         let runs = if count == 1 { "run was" } else { "runs were" };
         warnings.push(format!(
             "{prefix}{count} {runs} discarded, the first because: {}",
-            first.reason
+            first.reason.lines().next().unwrap_or_default()
         ));
     }
 }

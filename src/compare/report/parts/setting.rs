@@ -233,7 +233,7 @@ fn reasons<'m>(model: &'m Model) -> impl Fn(&'m Machine<'m>) -> Vec<String> {
                 "{}, block {}, {arm}, {benchmark}: {}",
                 machine.name,
                 run.block + 1,
-                run.reason
+                run.reason.lines().next().unwrap_or_default()
             ))
         };
         machine.discarded.iter().map(describe).collect()

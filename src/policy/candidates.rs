@@ -14,7 +14,7 @@ use super::balance::Amount;
 use super::observation::{Observation, Shape, TaskObs};
 
 /// A task is left alone for so long after it was moved.
-const REST_MS: u32 = 1000;
+pub(super) const REST_MS: u32 = 1000;
 /// Share of the average counted task's CPU time that makes a candidate: one in so many.
 const SHARE: u64 = 4;
 

@@ -7,6 +7,7 @@
 use super::balance::{Balancer, Decisions};
 use super::compile::Limits;
 use super::history::History;
+use super::locality::view::View;
 use super::observation::{Observation, Shape};
 
 /// See the module.
@@ -49,9 +50,14 @@ impl Engine {
 
     /// Judge earlier moves, then decide. `obs.held` is filled in.
     pub fn tick(&mut self, obs: &mut Observation) -> &Decisions {
+        self.tick_with(obs, None)
+    }
+
+    /// The same, knowing where memory lies (R8). What it decides depends on `view`, too.
+    pub fn tick_with(&mut self, obs: &mut Observation, view: Option<&View>) -> &Decisions {
         self.history.review(obs);
         self.balancer
-            .decide(obs, &self.limits.run_time, &mut self.decisions);
+            .decide_with(obs, view, &self.limits.run_time, &mut self.decisions);
         self.history.remember(&self.decisions);
         &self.decisions
     }

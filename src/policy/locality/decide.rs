@@ -121,6 +121,9 @@ impl Decider {
                 out.stays.push((want.task, stay));
             }
         }
+        // Some were content and have gone all the same, for another one's sake or the balance's.
+        let taken = &self.taken;
+        out.stays.retain(|&(task, _)| !taken[task as usize]);
     }
 
     fn node_of(&self, on: &Context<'_>, task: u32) -> Option<usize> {

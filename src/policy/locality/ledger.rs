@@ -164,12 +164,16 @@ impl Ledger {
     }
 
     fn standing(&self, tgid: i32, now_ms: u64) -> Standing {
-        self.processes
-            .get(&tgid)
-            .map_or(Standing::Unknown, |process| {
-                let stale_ms = stale_after_ms(process.schedule.period_ms);
-                process.evidence.standing(now_ms, stale_ms)
-            })
+        let process = self.processes.get(&tgid);
+        process.map_or(Standing::Unknown, |process| {
+            process.evidence.standing(now_ms, self.stale_ms(tgid))
+        })
+    }
+
+    /// After this time a sample of the process is too old.
+    fn stale_ms(&self, tgid: i32) -> u64 {
+        let schedule = self.processes.get(&tgid).map(|process| process.schedule);
+        stale_after_ms(schedule.unwrap_or(Schedule::fresh()).period_ms)
     }
 
     /// The nodes where the threads of a process belong, for its next one ([`super::fork`]); 0 if
@@ -311,10 +315,7 @@ impl Ledger {
             row,
             nodes: preference.nodes,
         };
-        let stale_ms = self
-            .processes
-            .get(&task.tgid)
-            .map_or(0, |process| stale_after_ms(process.schedule.period_ms));
+        let stale_ms = self.stale_ms(task.tgid);
         let key = (task.slot, task.seq);
         let Some(own) = self.tasks.get(&key) else {
             return shared;

@@ -19,6 +19,7 @@
 //! | [`decide`] | moves and swaps of a tick | R4, R8 |
 //! | `swap` | ... and with whom | R4 |
 //! | [`fork`] | where a new thread goes | R5, R8 |
+//! | [`record`] | a tick with all that it was decided by; deciding it again | |
 //! | [`pull`] | which tasks the balancer takes first | R8 |
 //!
 //! Three things hold whatever the evidence says. A task is moved only into a state that the compiled
@@ -35,6 +36,7 @@ pub mod ledger;
 pub mod places;
 pub mod preference;
 pub mod pull;
+pub mod record;
 mod room;
 pub mod sampling;
 pub mod score;

@@ -144,9 +144,11 @@ pub fn choose(previous: Preference, asked: &Asked<'_>) -> Preference {
     let needed = asked.fewest(first, asked.tasks);
     // Not smaller before it fits with room to spare.
     let with_room = asked.tasks.saturating_add(asked.tasks / 8);
-    let size = match was > needed && asked.fewest(first, with_room) > needed {
-        true => was,
-        false => needed,
+    let too_early = !rested || asked.fewest(first, with_room) > needed;
+    let size = if was > needed && too_early {
+        was
+    } else {
+        needed
     };
     let best = asked.best(first, size);
     let fits = was == size && asked.holds(previous.nodes, asked.tasks) || size == asked.nodes();
@@ -255,7 +257,9 @@ mod tests {
     fn a_set_that_is_too_small_grows_at_once_and_shrinks_with_room() {
         assert_eq!(ask(on(0b01), &[900, 100, 0], &[8; 3], 9, 1), 0b011);
         // 8 would fit on one node, but 8 + 8 / 8 would not; 7 + 0 do.
-        assert_eq!(ask(on(0b11), &[900, 100, 0], &[8; 3], 8, 1), 0b011);
-        assert_eq!(ask(on(0b11), &[900, 100, 0], &[8; 3], 7, 1), 0b001);
+        assert_eq!(ask(on(0b11), &[900, 100, 0], &[8; 3], 8, 9_000), 0b011);
+        assert_eq!(ask(on(0b11), &[900, 100, 0], &[8; 3], 7, 9_000), 0b001);
+        // And not before it has rested.
+        assert_eq!(ask(on(0b11), &[900, 100, 0], &[8; 3], 7, 1_999), 0b011);
     }
 }

@@ -131,7 +131,8 @@ impl Room {
         })
     }
 
-    /// Would the full nodes still be left alone if these two changed places?
+    /// Would the full nodes still be left alone if these two changed places? The balancer compares them
+    /// by weight where tasks wait and the other node has no spare either.
     pub fn swap_is_tolerated(
         &self,
         goes: &TaskObs,
@@ -143,29 +144,30 @@ impl Room {
             return true;
         }
         let (goes, comes) = (u64::from(goes.weight), u64::from(comes.weight));
+        let before = |node: usize| self.demand[node];
         let after = |node: usize| match node {
             _ if node == from => self.demand[node].saturating_sub(goes) + comes,
             _ if node == to => self.demand[node].saturating_sub(comes) + goes,
             _ => self.demand[node],
         };
-        let clearly = |demand: &dyn Fn(usize) -> u64, a: usize, b: usize| {
-            let one_more = u64::from(self.task_weight[b]);
-            let here = Utilisation::of(demand(a), 1, self.shape.weight[a]);
-            here.is_clearly_above(Utilisation::of(
-                demand(b) + one_more,
-                1,
-                self.shape.weight[b],
-            ))
+        let newly = |a: usize, b: usize| {
+            a != b && self.is_clearly_above(after, a, b) && !self.is_clearly_above(before, a, b)
         };
-        let before = |node: usize| self.demand[node];
-        let newly = |a: usize, b: usize| clearly(&after, a, b) && !clearly(&before, a, b);
-        let full = |node: usize| !self.has_spare(node);
-        [from, to].iter().filter(|&&node| full(node)).all(|&node| {
-            let others = (0..self.shape.nodes()).filter(|&other| other != node && full(other));
-            others
-                .into_iter()
-                .all(|other| !newly(node, other) && !newly(other, node))
+        let mut nodes = 0..self.shape.nodes();
+        nodes.all(|node| {
+            ![(from, node), (node, from), (to, node), (node, to)]
+                .iter()
+                .any(|&(a, b)| newly(a, b))
         })
+    }
+
+    /// Tasks wait on a, b has no spare, and a would still be clearly busier if b had one more.
+    fn is_clearly_above(&self, demand: impl Fn(usize) -> u64, a: usize, b: usize) -> bool {
+        let waits = self.average[a].min(self.now[a]) > self.shape.weight[a];
+        let one_more = u64::from(self.task_weight[b]);
+        let here = Utilisation::of(demand(a), 1, self.shape.weight[a]);
+        let there = Utilisation::of(demand(b) + one_more, 1, self.shape.weight[b]);
+        waits && !self.has_spare(b) && here.is_clearly_above(there)
     }
 
     /// A task goes; returns the LLC that it gets.

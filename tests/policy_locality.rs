@@ -7,7 +7,9 @@
 mod world;
 
 use proptest::prelude::*;
+use scx_ballast::policy::balance::{Balancer, Decisions};
 use scx_ballast::policy::compile::{ImbNumaNr, Thresholds};
+use scx_ballast::policy::limits::{spare, tolerated};
 use scx_ballast::policy::locality::decide::MIN_GAIN;
 use scx_ballast::policy::locality::evidence::MemoryPolicy;
 use scx_ballast::policy::locality::record::LocalityRecord;
@@ -122,6 +124,32 @@ fn world(case: &Case) -> World {
         task.pages = seed.own.map(|own| pages(&Memory::Mostly(own, 0), nodes));
     }
     world
+}
+
+impl World {
+    /// A tick of the balancer alone; the number of moves.
+    fn balance(&mut self) -> usize {
+        let mut decisions = Decisions::default();
+        let mut balancer = Balancer::new(self.shape.clone(), self.tasks.len());
+        balancer.decide(&self.observation(), &self.limits.run_time, &mut decisions);
+        for decided in &decisions.moves {
+            let task = &mut self.tasks[decided.slot as usize];
+            task.node = usize::from(decided.to);
+            task.moved_at = Some(self.now_ms);
+        }
+        decisions.moves.len()
+    }
+
+    /// Is node a, with these counts, left alone against node b, by the predicate itself?
+    fn is_tolerated(&self, counts: &[u32], a: usize, b: usize) -> bool {
+        let (weight, limits) = (&self.shape.weight, &self.limits.run_time);
+        let most = (limits.max_running[a], limits.max_imbalance);
+        tolerated(counts[a], weight[a], counts[b], weight[b], most.0, most.1)
+    }
+
+    fn has_spare(&self, counts: &[u32], node: usize) -> bool {
+        spare(self.shape.weight[node], counts[node]) > 0
+    }
 }
 
 /// Whether the two have the same R4 group, or none: by the world, not by the view.

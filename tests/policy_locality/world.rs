@@ -2,9 +2,7 @@
 //! A machine of one LLC per node with tasks whose memory lies somewhere, under the ledger and the
 //! decisions of locality. What is observed is exact, and the evidence does not change.
 
-use scx_ballast::policy::balance::{Balancer, Decisions};
 use scx_ballast::policy::compile::{Limits, NodeShape, Thresholds};
-use scx_ballast::policy::limits::{spare, tolerated};
 use scx_ballast::policy::locality::decide::Decider;
 use scx_ballast::policy::locality::evidence::{FirstTouch, MemoryPolicy, NodePages, Sample};
 use scx_ballast::policy::locality::ledger::Ledger;
@@ -218,30 +216,6 @@ impl World {
             task.node = usize::from(step.to);
             task.moved_at = Some(self.now_ms);
         }
-    }
-
-    /// A tick of the balancer alone; the number of moves.
-    pub fn balance(&mut self) -> usize {
-        let mut decisions = Decisions::default();
-        let mut balancer = Balancer::new(self.shape.clone(), self.tasks.len());
-        balancer.decide(&self.observation(), &self.limits.run_time, &mut decisions);
-        for decided in &decisions.moves {
-            let task = &mut self.tasks[decided.slot as usize];
-            task.node = usize::from(decided.to);
-            task.moved_at = Some(self.now_ms);
-        }
-        decisions.moves.len()
-    }
-
-    /// Is node a, with these counts, left alone against node b, by the predicate itself?
-    pub fn is_tolerated(&self, counts: &[u32], a: usize, b: usize) -> bool {
-        let (weight, limits) = (&self.shape.weight, &self.limits.run_time);
-        let most = (limits.max_running[a], limits.max_imbalance);
-        tolerated(counts[a], weight[a], counts[b], weight[b], most.0, most.1)
-    }
-
-    pub fn has_spare(&self, counts: &[u32], node: usize) -> bool {
-        spare(self.shape.weight[node], counts[node]) > 0
     }
 
     /// Where the tasks of a process run.

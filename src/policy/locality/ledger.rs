@@ -241,7 +241,7 @@ impl Ledger {
         if let (Some(row), true) = (row, known) {
             let asked = self.asked(view, row, tasks);
             let preference = choose(state.preference, &asked);
-            if preference != state.preference {
+            if state.preference.nodes != 0 && preference != state.preference {
                 state.timer = Timer::default();
             }
             state.preference = preference;

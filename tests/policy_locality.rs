@@ -223,7 +223,7 @@ fn settle(world: &mut World, balance: bool) -> Result<usize, TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(250))]
 
     /// R4 and the limits hold for every step of every tick, tasks stay within their affinity and move
     /// once, and each tick makes the sum of the scores larger.

@@ -10,6 +10,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use scx_ballast::policy::engine::Engine;
+use scx_ballast::policy::locality::decide::Decider;
+use scx_ballast::policy::locality::evidence::Standing;
+use scx_ballast::policy::locality::view::{Steps, TaskView, Unit, UnitView, View};
 use scx_ballast::policy::observation::Observation;
 use synthetic::{Scene, World};
 
@@ -98,4 +101,58 @@ fn a_tick_takes_no_memory() {
     let before = CALLS.load(Ordering::Relaxed);
     engine.skip(&mut world.obs);
     assert_eq!(CALLS.load(Ordering::Relaxed), before);
+
+    locality_takes_no_memory();
+}
+
+/// Every process has its memory on some node; with it both the balancer and locality have to choose.
+fn locality_takes_no_memory() {
+    for (nodes, tasks) in [(2, 3000), (64, 20_000)] {
+        let mut world = World::new(nodes, tasks, Scene::Uneven);
+        let view = view_of(&world, nodes);
+        let mut engine = world.engine();
+        let mut decider = Decider::new(world.shape.clone(), tasks);
+        let mut steps = Steps {
+            steps: Vec::with_capacity(4096),
+            stays: Vec::with_capacity(tasks),
+        };
+        let before = CALLS.load(Ordering::Relaxed);
+        let mut total = 0;
+        for _ in 0..3 {
+            let already = &engine.tick_with(&mut world.obs, Some(&view)).moves;
+            decider.decide(&world.obs, &view, &world.limits, already, &mut steps);
+            engine.remember_steps(&steps.steps);
+            total += steps.steps.len();
+        }
+        assert!(total > 0, "{nodes} nodes");
+        assert_eq!(CALLS.load(Ordering::Relaxed), before, "{nodes} nodes");
+    }
+}
+
+fn view_of(world: &World, nodes: usize) -> View {
+    let mut view = View {
+        nodes: nodes as u32,
+        ..View::default()
+    };
+    for task in &world.obs.tasks {
+        let unit = Unit::Process(task.tgid);
+        let home = task.tgid as usize % nodes;
+        if view.units.last().map(|last| last.unit) != Some(unit) {
+            let score = |node| if node == home { 1000 } else { 0 };
+            view.scores.extend((0..nodes).map(score));
+            view.units.push(UnitView {
+                unit,
+                is_group: true,
+                waits: false,
+            });
+        }
+        let at = view.units.len() as u32 - 1;
+        view.tasks.push(TaskView {
+            unit: at,
+            standing: Standing::Known,
+            row: Some(at),
+            nodes: 1 << home,
+        });
+    }
+    view
 }

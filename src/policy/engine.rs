@@ -7,7 +7,7 @@
 use super::balance::{Balancer, Decisions};
 use super::compile::Limits;
 use super::history::History;
-use super::locality::view::View;
+use super::locality::view::{Step, View};
 use super::observation::{Observation, Shape};
 
 /// See the module.
@@ -60,5 +60,10 @@ impl Engine {
             .decide_with(obs, view, &self.limits.run_time, &mut self.decisions);
         self.history.remember(&self.decisions);
         &self.decisions
+    }
+
+    /// What locality decided in this tick is carried out, too: it is judged like the balancer's moves.
+    pub fn remember_steps(&mut self, steps: &[Step]) {
+        self.history.remember_steps(steps);
     }
 }

@@ -15,32 +15,21 @@
 //! per task. A task is moved once in a tick, and not again while it rests. After construction a tick takes
 //! no memory, as long as there are not more tasks than were foreseen.
 
-use super::evidence::Standing;
 use super::room::{Refused, Room};
-use super::swap::{Context, MIN_BUSY, Nobody, Partner, Wish, best_partner};
+use super::swap::{Context, Nobody, Partner, Wish, best_partner};
 use super::view::{Stay, Step, Steps, View, Why};
+use super::want::{Want, want_of};
 use crate::policy::balance::Move;
-use crate::policy::candidates::REST_MS;
 use crate::policy::compile::Limits;
 use crate::policy::observation::{Observation, Shape};
 
-/// A move has to win this much, in permille of the task's memory.
-pub const MIN_GAIN: i32 = 60;
+pub use super::want::MIN_GAIN;
+
 /// Moves per tick, the balancer's counted: at least this, and one for so many CPUs of the machine.
 const MIN_BUDGET: u32 = 4;
 const CPUS_PER_MOVE: u32 = 8;
 /// Searches for somebody to swap with per tick: each looks at all tasks of a node.
 const MAX_SEARCHES: u32 = 64;
-
-/// A task that wants to go.
-#[derive(Debug, Clone, Copy)]
-struct Want {
-    task: u32,
-    unit: u32,
-    from: u8,
-    /// The most that it can win.
-    gain: i32,
-}
 
 /// A node where it would win enough.
 #[derive(Debug, Clone, Copy)]
@@ -177,52 +166,16 @@ impl Decider {
     fn find_wants(&mut self, on: &Context<'_>, out: &mut Steps) {
         self.wants.clear();
         for task in 0..on.obs.tasks.len() as u32 {
-            match self.want_of(on, task) {
+            let from = self.node_of(on, task).ok_or(Stay::Unknown);
+            let taken = self.taken[task as usize];
+            let nodes = self.room.shape().nodes();
+            match from.and_then(|from| want_of(on, task, from, (nodes, taken))) {
                 Ok(want) => self.wants.push(want),
                 Err(stay) => out.stays.push((task, stay)),
             }
         }
         self.wants
             .sort_unstable_by_key(|want| (std::cmp::Reverse(want.gain), want.unit, want.task));
-    }
-
-    /// Does the task want to go, and may it be asked for that?
-    fn want_of(&self, on: &Context<'_>, i: u32) -> Result<Want, Stay> {
-        let (task, view) = on.task(i);
-        let from = self.node_of(on, i).ok_or(Stay::Unknown)?;
-        match view.standing {
-            Standing::Known => {}
-            Standing::Unknown => return Err(Stay::Unknown),
-            Standing::FirstTouch => return Err(Stay::FirstTouch),
-            Standing::Few => return Err(Stay::Few),
-            Standing::Stale => return Err(Stay::Stale),
-            Standing::Unstable => return Err(Stay::Unstable),
-            Standing::Void => return Err(Stay::Void),
-        }
-        let unit = on.view.units.get(view.unit as usize);
-        let reachable = view.nodes & task.nodes;
-        let best = (0..self.room.shape().nodes())
-            .filter(|&to| reachable >> to & 1 == 1)
-            .filter_map(|to| on.view.gain(&view, from, to))
-            .max();
-        let stay = match best {
-            _ if view.nodes == 0 => Stay::NoPreference,
-            _ if view.nodes >> from & 1 == 1 => Stay::AtHome,
-            _ if task.busy < MIN_BUSY => Stay::Bystander,
-            None => Stay::Affinity,
-            Some(gain) if gain < MIN_GAIN => Stay::TinyGain,
-            _ if self.taken[i as usize] || task.moved_ms < REST_MS => Stay::Resting,
-            _ if unit.is_some_and(|unit| unit.waits) => Stay::Waiting,
-            Some(gain) => {
-                return Ok(Want {
-                    task: i,
-                    unit: view.unit,
-                    from: from as u8,
-                    gain,
-                });
-            }
-        };
-        Err(stay)
     }
 
     /// Move it, swap it, or say why not.

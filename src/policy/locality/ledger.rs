@@ -23,7 +23,7 @@ use super::places::Places;
 use super::preference::{Asked, Preference, choose};
 use super::sampling::{Due, Schedule, stale_after_ms};
 use super::score;
-use super::view::{Steps, TaskView, Unit, UnitView, View, Why};
+use super::view::{Step, Steps, TaskView, Unit, UnitView, View, Why};
 use crate::policy::observation::{Observation, Shape, TaskObs};
 
 pub const FIRST_WAIT_MS: u64 = 500;
@@ -333,47 +333,46 @@ impl Ledger {
         };
         let own = choose(own.preference, &self.asked(view, row, 1));
         self.task(key).preference = own;
-        TaskView {
-            unit: at,
-            standing,
-            row: Some(row),
-            nodes: own.nodes,
+        match own.nodes {
+            // Its own memory says nothing; its unit's may.
+            0 => shared,
+            nodes => TaskView {
+                unit: at,
+                standing,
+                row: Some(row),
+                nodes,
+            },
         }
     }
 
     /// What the tick decided by `view`: timers run, or are clean again.
     pub fn remember(&mut self, obs: &Observation, view: &View, steps: &Steps) {
-        let mut refused = vec![false; view.units.len()];
         let unit_of = |i: usize| view.tasks.get(i).map(|task| task.unit as usize);
-        let mut undecided = vec![false; view.units.len()];
-        for &(task, stay) in &steps.stays {
-            if let Some(unit) = unit_of(task as usize) {
-                refused[unit] |= stay.is_refusal();
-                undecided[unit] |= matches!(stay, super::view::Stay::Waiting);
-            }
+        let mut refused = vec![false; view.units.len()];
+        for &(task, _) in steps.stays.iter().filter(|(_, stay)| stay.is_refusal()) {
+            let unit = unit_of(task as usize).and_then(|unit| refused.get_mut(unit));
+            unit.into_iter().for_each(|refused| *refused = true);
         }
-        for step in steps
-            .steps
-            .iter()
-            .filter(|step| step.why != Why::SwappedFor)
-        {
+        let got_a_place = |step: &&Step| matches!(step.why, Why::Preferred | Why::Swap);
+        for step in steps.steps.iter().filter(got_a_place) {
             let at = obs.tasks.binary_search_by_key(&step.slot, |task| task.slot);
-            if let Some(unit) = at.ok().and_then(unit_of)
-                && step.why != Why::Nearer
-            {
-                refused[unit] = false;
-            }
+            let unit = at
+                .ok()
+                .and_then(unit_of)
+                .and_then(|unit| refused.get_mut(unit));
+            unit.into_iter().for_each(|refused| *refused = false);
         }
-        for (at, seen) in view
+        // Of those that wait nobody was asked.
+        let asked = view
             .units
             .iter()
-            .enumerate()
-            .filter(|(at, _)| !undecided[*at])
-        {
-            let Some(state) = self.units.get_mut(&seen.unit) else {
+            .zip(refused)
+            .filter(|(unit, _)| !unit.waits);
+        for (unit, refused) in asked {
+            let Some(state) = self.units.get_mut(&unit.unit) else {
                 continue;
             };
-            state.timer = match refused[at] {
+            state.timer = match refused {
                 true => state.timer.again(view.at_ms),
                 false => Timer::default(),
             };

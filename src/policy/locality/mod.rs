@@ -8,6 +8,7 @@
 //! | module | concern | rule |
 //! |---|---|---|
 //! | [`places`] | which memory is near which CPUs | |
+//! | [`input`] | what is fed: samples, faults, memory policies | |
 //! | [`evidence`] | what is known of a process's or a task's memory, and how sure it is | R8 |
 //! | [`sampling`] | when to look at a process's memory again, within a budget | R7 |
 //! | [`areas`] | which of its areas to look at first | R7 |
@@ -16,6 +17,7 @@
 //! | [`view`] | what a tick decides by, and what it has decided | |
 //! | [`ledger`] | the state between ticks: evidence, preferences, timers | R5 |
 //! | `room` | whether the limits tolerate a move | R3, R8 |
+//! | `want` | who wants to go, and why the others do not | R8, R10 |
 //! | [`decide`] | moves and swaps of a tick | R4, R8 |
 //! | `swap` | ... and with whom | R4 |
 //! | [`fork`] | where a new thread goes | R5, R8 |
@@ -32,6 +34,7 @@ pub mod areas;
 pub mod decide;
 pub mod evidence;
 pub mod fork;
+pub mod input;
 pub mod ledger;
 pub mod places;
 pub mod preference;
@@ -42,3 +45,4 @@ pub mod sampling;
 pub mod score;
 mod swap;
 pub mod view;
+mod want;

@@ -116,6 +116,24 @@ fn a_swap_needs_a_margin() {
 }
 
 #[test]
+fn nobody_is_swapped_on_a_guess() {
+    // All that the second wins by it, but: by first touch alone, by too few pages, bound by itself.
+    let swapped = |faults: &[u32], pages: &[u32], policy| {
+        let mut world = World::new(&[1, 1], Thresholds::default());
+        let (first, second) = (world.process(&[0, 100]), world.process(pages));
+        world.processes[second].faults = faults.to_vec();
+        world.task(first, 0);
+        world.task(second, 1);
+        world.ledger.set_task_policy((1, 2), policy);
+        fates(&mut world)[0]
+    };
+    assert_eq!(swapped(&[100, 0], &[], MemoryPolicy::Free), Err(Stay::Full));
+    assert_eq!(swapped(&[], &[10, 0], MemoryPolicy::Free), Err(Stay::Full));
+    assert_eq!(swapped(&[], &[100, 0], MemoryPolicy::Bind), Err(Stay::Full));
+    assert_eq!(swapped(&[], &[100, 0], MemoryPolicy::Free), Ok(Why::Swap));
+}
+
+#[test]
 fn the_one_that_loses_least_is_swapped() {
     let mut world = World::new(&[1, 3], Thresholds::default());
     let first = world.process(&[0, 100]);
@@ -156,12 +174,14 @@ fn a_swap_does_not_make_a_node_clearly_busier() {
 
 #[test]
 fn a_full_node_is_tried_again_after_a_while() {
-    // Node 1 has one CPU and a task that is bound there: nobody to swap with.
-    let mut world = World::new(&[8, 1], Thresholds::default());
+    // Node 1 has two CPUs and two tasks that are bound there: nobody to swap with.
+    let mut world = World::new(&[8, 2], Thresholds::default());
     let (waiting, bound) = (world.process(&[0, 100]), world.process(&[0, 100]));
     world.processes[bound].policy = MemoryPolicy::Bind;
     world.task(waiting, 0);
-    world.task(bound, 1);
+    (0..2).for_each(|_| {
+        world.task(bound, 1);
+    });
     let reasons: Vec<_> = (0..8).map(|_| fates(&mut world)[0].unwrap_err()).collect();
     // Tried at 0, waits 0.5 s; at 1, waits 1 s; at 2, waits 2 s; at 4, waits 4 s.
     use Stay::{Full, Waiting};
@@ -188,21 +208,21 @@ fn a_full_node_is_tried_again_after_a_while() {
     world.task(99, 0);
     world.now_ms -= 1; // Within the wait, which ends at 8.
     let fate = fates(&mut world);
-    assert_eq!(fate[2], Err(Stay::Waiting), "a new thread");
-    assert_eq!(fate[3], Err(Stay::Full), "a new process");
-    assert_eq!(fate[4], Err(Stay::Waiting), "a new process without R5");
+    assert_eq!(fate[3], Err(Stay::Waiting), "a new thread");
+    assert_eq!(fate[4], Err(Stay::Full), "a new process");
+    assert_eq!(fate[5], Err(Stay::Waiting), "a new process without R5");
 
     // When there is a place at last, one gets it, and its process's timer is clean again: the other
     // thread is tried at once, and so it is half a second later, the first wait.
     world.tasks[1].node = 0;
     world.now_ms += 60_000;
     let fate = fates(&mut world);
-    assert_eq!((fate[0], fate[2]), (Ok(Why::Preferred), Err(Stay::Full)));
-    assert_eq!(fates(&mut world)[2], Err(Stay::Full));
+    assert_eq!((fate[0], fate[3]), (Ok(Why::Preferred), Err(Stay::Full)));
+    assert_eq!(fates(&mut world)[3], Err(Stay::Full));
     world.now_ms -= 501;
-    assert_eq!(fates(&mut world)[2], Err(Stay::Waiting));
+    assert_eq!(fates(&mut world)[3], Err(Stay::Waiting));
     world.now_ms -= 499;
-    assert_eq!(fates(&mut world)[2], Err(Stay::Full));
+    assert_eq!(fates(&mut world)[3], Err(Stay::Full));
 }
 
 #[test]

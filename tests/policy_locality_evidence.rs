@@ -97,17 +97,26 @@ proptest! {
         noise in prop::collection::vec(prop::collection::vec(-29i32..=29, 8), 1..20),
         other in prop::collection::vec(0u16..=1000, 8),
         tasks in 1u32..=80,
+        earlier in 1u32..=80,
     ) {
         let nodes = weight.len();
         let order = rows(nodes);
-        let ask = |previous, scores: &[u16], now_ms| {
+        let ask_for = |tasks, previous, scores: &[u16], now_ms| {
             choose(previous, &Asked { scores, weight: &weight, order: &order, tasks, now_ms })
         };
+        let ask = |previous, scores: &[u16], now_ms| ask_for(tasks, previous, scores, now_ms);
+        let cpus: u32 = weight.iter().sum();
+        let holds = |one: Preference| {
+            let nodes = (0..nodes).filter(|n| one.nodes >> n & 1 == 1);
+            nodes.map(|n| weight[n]).sum::<u32>() >= tasks.min(cpus)
+        };
+        // A group that was smaller or larger before.
+        let before = ask_for(earlier, Preference::default(), &scores[..nodes], 0);
+        let grown = ask(before, &scores[..nodes], 1);
+        prop_assert!(grown.nodes == 0 || holds(grown), "{before:?} {grown:?}");
         let first = ask(Preference::default(), &scores[..nodes], 0);
         prop_assume!(first.nodes != 0);
-        let cpus: u32 = weight.iter().sum();
-        let held: u32 = (0..nodes).filter(|n| first.nodes >> n & 1 == 1).map(|n| weight[n]).sum();
-        prop_assert!(held >= tasks.min(cpus), "{first:?}");
+        prop_assert!(holds(first), "{first:?}");
         prop_assert_eq!(ask(first, &scores[..nodes], 1_000_000), first);
         if first.nodes.count_ones() == 1 {
             let mut now = first;

@@ -151,7 +151,7 @@ pub fn choose(previous: Preference, asked: &Asked<'_>) -> Preference {
         needed
     };
     let best = asked.best(first, size);
-    let fits = was == size && asked.holds(previous.nodes, asked.tasks) || size == asked.nodes();
+    let fits = was == size && (asked.holds(previous.nodes, asked.tasks) || size == asked.nodes());
     let better = asked.score(best) >= asked.score(previous.nodes) + MARGIN;
     let nodes = match was {
         _ if size == 1 && was != 1 && !is_clear(asked, first) => previous.nodes,
@@ -256,6 +256,8 @@ mod tests {
     #[test]
     fn a_set_that_is_too_small_grows_at_once_and_shrinks_with_room() {
         assert_eq!(ask(on(0b01), &[900, 100, 0], &[8; 3], 9, 1), 0b011);
+        assert_eq!(ask(on(0b01), &[900, 100], &[8; 2], 9, 1), 0b11);
+        assert_eq!(ask(on(0b01), &[900, 100], &[8; 2], 99, 1), 0b11);
         // 8 would fit on one node, but 8 + 8 / 8 would not; 7 + 0 do.
         assert_eq!(ask(on(0b11), &[900, 100, 0], &[8; 3], 8, 9_000), 0b011);
         assert_eq!(ask(on(0b11), &[900, 100, 0], &[8; 3], 7, 9_000), 0b001);

@@ -14,7 +14,8 @@ use scx_ballast::policy::locality::decide::MIN_GAIN;
 use scx_ballast::policy::locality::evidence::MemoryPolicy;
 use scx_ballast::policy::locality::record::LocalityRecord;
 use scx_ballast::policy::locality::view::{Stay, Step, Why};
-use world::{World, wide_open};
+use scx_ballast::policy::rule_set::RuleSet;
+use world::{World, limits_of, wide_open};
 
 /// A task, as fractions of what there is.
 #[derive(Debug, Clone)]
@@ -264,6 +265,18 @@ proptest! {
                 let full = !world.has_spare(&counts, a) && !world.has_spare(&counts, b);
                 prop_assert!(full || world.is_tolerated(&counts, a, b), "{counts:?}");
             }
+        }
+    }
+
+    /// Under every set moving ends, and no node is made to wait for its memory's sake.
+    #[test]
+    fn moving_ends_under_every_set(case in case(), set in prop::sample::select(RuleSet::ALL.to_vec())) {
+        let mut world = world(&case);
+        world.limits = limits_of(&case.weights, set, case.thresholds);
+        let before = world.counts();
+        settle(&mut world, false)?;
+        for (node, (&was, &is)) in before.iter().zip(&world.counts()).enumerate() {
+            prop_assert!(is <= was.max(case.weights[node]), "{before:?} {:?}", world.counts());
         }
     }
 

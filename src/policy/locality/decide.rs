@@ -3,7 +3,7 @@
 //!
 //! A task that is off the nodes where it belongs goes there if the state after it is tolerated; the node
 //! where it wins most comes first. If there is no place on any of them it changes places with a
-//! task there ([`swap`](super::swap)), or else goes where it is at least nearer to its memory. This is
+//! task there (`swap`), or else goes where it is at least nearer to its memory. This is
 //! `task_numa_migrate` of the kernel, in spirit. Every task that stays has a reason.
 //!
 //! Those that win most come first, of equal ones those of the same unit follow each other, so that a

@@ -280,7 +280,10 @@ mod tests {
     #[test]
     fn two_samples_that_agree_are_enough() {
         let one = sample(0, 100, &[80, 20]);
-        assert_eq!(after(&[one.clone()]).standing(0, 1000), Standing::Few);
+        assert_eq!(
+            after(std::slice::from_ref(&one)).standing(0, 1000),
+            Standing::Few
+        );
         let two = after(&[one.clone(), sample(500, 100, &[90, 10])]);
         assert_eq!(two.standing(1500, 1000), Standing::Known);
         assert_eq!(two.standing(1501, 1000), Standing::Stale);

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::candidates::Candidates;
 use super::compile::{NodeLoad, PairLimits};
 use super::limits::{Utilisation, excess};
+use super::locality::view::View;
 use super::observation::{NodeObs, Observation, Shape};
 use super::placement::fork_llc;
 use super::queue::PairQueue;
@@ -164,8 +165,20 @@ impl Balancer {
         &self.shape
     }
 
-    /// Decide by `limits`; `out` is overwritten.
+    /// Decide by `limits`, knowing nothing of memory; `out` is overwritten.
     pub fn decide(&mut self, obs: &Observation, limits: &PairLimits, out: &mut Decisions) {
+        self.decide_with(obs, None, limits, out);
+    }
+
+    /// Decide by `limits`; `out` is overwritten. `view` says where memory lies: it changes which tasks
+    /// move, not how many (R8).
+    pub fn decide_with(
+        &mut self,
+        obs: &Observation,
+        view: Option<&View>,
+        limits: &PairLimits,
+        out: &mut Decisions,
+    ) {
         out.moves.clear();
         out.verdicts.clear();
         self.begin(obs);
@@ -178,7 +191,7 @@ impl Balancer {
             // The numbers that it is decided by, before the moves change them.
             let verdict = self.verdict(from, to, Outcome::Over);
             let amount = self.amount(obs, limits, from, to);
-            let (outcome, done) = self.settle(obs, &Gap { from, to, amount }, budget, out);
+            let (outcome, done) = self.settle((obs, view), &Gap { from, to, amount }, budget, out);
             budget -= done;
             out.verdicts.push(Verdict { outcome, ..verdict });
             let size = |a: usize, b: usize| self.gap_size(obs, limits, a, b);
@@ -320,7 +333,7 @@ impl Balancer {
     /// Move what the gap allows; returns the outcome and how many tasks moved.
     fn settle(
         &mut self,
-        obs: &Observation,
+        (obs, view): (&Observation, Option<&View>),
         gap: &Gap,
         budget: u32,
         out: &mut Decisions,
@@ -341,7 +354,7 @@ impl Balancer {
         let average_milli = obs.nodes[gap.from].running_milli;
         let chosen = self
             .candidates
-            .choose(obs, gap.from, gap.to, average_milli, amount);
+            .choose(obs, view, (gap.from, gap.to), average_milli, amount);
         let done = chosen.len() as u32;
         for i in 0..chosen.len() {
             let task = &obs.tasks[self.candidates.chosen()[i] as usize];

@@ -8,19 +8,26 @@
 //! Small groups stay whole: as long as some group of threads fits into what may be moved, the
 //! largest such group moves as one. Only when none fits is one split, the largest.
 //!
+//! Where it is known where memory lies ([`locality`](super::locality::pull)), tasks that get nearer to theirs
+//! come first and those that are where they belong come last (R8): all that was said holds among
+//! tasks of the same kind, and only when nobody of one kind is left does the next have its turn.
+//!
 //! Everything is in order of slots and process ids, so the choice depends on the observation alone.
 
 use super::balance::Amount;
+use super::locality::pull::{Pull, pull};
+use super::locality::view::View;
 use super::observation::{Observation, Shape, TaskObs};
 
 /// A task is left alone for so long after it was moved.
-const REST_MS: u32 = 1000;
+pub(super) const REST_MS: u32 = 1000;
 /// Share of the average counted task's CPU time that makes a candidate: one in so many.
 const SHARE: u64 = 4;
 
-/// Threads of one process on the node that make its load.
+/// Threads of one process on the node that make its load, and go as gladly.
 #[derive(Debug, Clone, Copy)]
 struct Group {
+    pull: Pull,
     /// Range of `pool`.
     start: u32,
     end: u32,
@@ -103,12 +110,12 @@ impl Candidates {
     }
 
     /// Choose tasks to move from node `from` to node `to`, not more than `amount`. `running_milli` is
-    /// how many tasks the node had on average, in thousandths.
+    /// how many tasks the node had on average, in thousandths. `view`: where memory lies, if that is known.
     pub fn choose(
         &mut self,
         obs: &Observation,
-        from: usize,
-        to: usize,
+        view: Option<&View>,
+        (from, to): (usize, usize),
         running_milli: u32,
         amount: Amount,
     ) -> &[u32] {
@@ -124,12 +131,18 @@ impl Candidates {
         if !reaches(reach) {
             return &self.chosen;
         }
+        let gladly = |i: u32| {
+            let known = view.and_then(|view| Some((view, view.tasks.get(i as usize)?)));
+            known.map_or(Pull::Neutral, |(view, task)| pull(view, task, from, to))
+        };
         match amount {
             Amount::Tasks(tasks) => {
-                self.find_groups(obs, to);
+                self.find_groups(obs, to, gladly);
                 self.choose_groups(obs, to, tasks as usize);
             }
-            Amount::Weight(weight, tasks) => self.choose_weight(obs, to, weight, tasks as usize),
+            Amount::Weight(weight, tasks) => {
+                self.choose_weight(obs, to, (weight, tasks as usize), gladly);
+            }
         }
         for &i in &self.chosen {
             self.taken[i as usize] = true;
@@ -163,16 +176,18 @@ impl Candidates {
         );
     }
 
-    fn find_groups(&mut self, obs: &Observation, to: usize) {
+    fn find_groups(&mut self, obs: &Observation, to: usize, gladly: impl Fn(u32) -> Pull) {
         let task = |i: u32| &obs.tasks[i as usize];
         // Slots are unique, so the order is too.
         self.pool
-            .sort_unstable_by_key(|&i| (task(i).tgid, task(i).slot));
+            .sort_unstable_by_key(|&i| (task(i).tgid, gladly(i), task(i).slot));
         self.groups.clear();
         let mut start = 0;
-        for members in self.pool.chunk_by(|&a, &b| task(a).tgid == task(b).tgid) {
+        let alike = |&a: &u32, &b: &u32| task(a).tgid == task(b).tgid && gladly(a) == gladly(b);
+        for members in self.pool.chunk_by(alike) {
             let end = start + members.len() as u32;
             self.groups.push(Group {
+                pull: gladly(members[0]),
                 start,
                 end,
                 whole: members.iter().all(|&i| may_move(task(i), to)),
@@ -182,37 +197,48 @@ impl Candidates {
         }
     }
 
-    /// Whole groups first, the largest that fits each time; then one by one from the largest.
+    /// Of those that go as gladly whole groups first, the largest that fits each time; then one by one
+    /// from the largest.
     fn choose_groups(&mut self, obs: &Observation, to: usize, tasks: usize) {
         // Of equal ones the youngest process, by id. What does not fit once never does: the room
         // only shrinks.
-        self.groups
-            .sort_unstable_by_key(|group| std::cmp::Reverse((group.size(), group.start)));
-        for group in &mut self.groups {
-            if group.whole && group.size() <= tasks - self.chosen.len() {
-                group.taken = true;
-                let range = group.start as usize..group.end as usize;
-                self.chosen.extend_from_slice(&self.pool[range]);
+        self.groups.sort_unstable_by_key(|group| {
+            std::cmp::Reverse((group.pull, group.size(), group.start))
+        });
+        for groups in self.groups.chunk_by_mut(|a, b| a.pull == b.pull) {
+            for group in groups.iter_mut() {
+                if group.whole && group.size() <= tasks - self.chosen.len() {
+                    group.taken = true;
+                    let range = group.start as usize..group.end as usize;
+                    self.chosen.extend_from_slice(&self.pool[range]);
+                }
             }
-        }
-        for group in self.groups.iter().filter(|group| !group.taken) {
-            let room = tasks - self.chosen.len();
-            if room == 0 {
-                break;
+            for group in groups.iter().filter(|group| !group.taken) {
+                let room = tasks - self.chosen.len();
+                if room == 0 {
+                    break;
+                }
+                let members = &self.pool[group.start as usize..group.end as usize];
+                let movable = members
+                    .iter()
+                    .filter(|&&i| may_move(&obs.tasks[i as usize], to));
+                self.chosen.extend(movable.take(room));
             }
-            let members = &self.pool[group.start as usize..group.end as usize];
-            let movable = members
-                .iter()
-                .filter(|&&i| may_move(&obs.tasks[i as usize], to));
-            self.chosen.extend(movable.take(room));
         }
     }
 
     /// Heaviest first, so that few tasks move; never more than the weight that is left.
-    fn choose_weight(&mut self, obs: &Observation, to: usize, weight: u64, most: usize) {
+    fn choose_weight(
+        &mut self,
+        obs: &Observation,
+        to: usize,
+        (weight, most): (u64, usize),
+        gladly: impl Fn(u32) -> Pull,
+    ) {
         let task = |i: u32| &obs.tasks[i as usize];
+        let first = |i: u32| std::cmp::Reverse((gladly(i), task(i).weight));
         self.pool
-            .sort_unstable_by_key(|&i| (std::cmp::Reverse(task(i).weight), task(i).slot));
+            .sort_unstable_by_key(|&i| (first(i), task(i).slot));
         let mut left = weight;
         for &i in &self.pool {
             if self.chosen.len() >= most {

@@ -7,6 +7,7 @@
 use super::balance::{Balancer, Decisions};
 use super::compile::Limits;
 use super::history::History;
+use super::locality::view::{Step, View};
 use super::observation::{Observation, Shape};
 
 /// See the module.
@@ -49,10 +50,20 @@ impl Engine {
 
     /// Judge earlier moves, then decide. `obs.held` is filled in.
     pub fn tick(&mut self, obs: &mut Observation) -> &Decisions {
+        self.tick_with(obs, None)
+    }
+
+    /// The same, knowing where memory lies (R8). What it decides depends on `view`, too.
+    pub fn tick_with(&mut self, obs: &mut Observation, view: Option<&View>) -> &Decisions {
         self.history.review(obs);
         self.balancer
-            .decide(obs, &self.limits.run_time, &mut self.decisions);
+            .decide_with(obs, view, &self.limits.run_time, &mut self.decisions);
         self.history.remember(&self.decisions);
         &self.decisions
+    }
+
+    /// What locality decided in this tick is carried out, too: it is judged like the balancer's moves.
+    pub fn remember_steps(&mut self, steps: &[Step]) {
+        self.history.remember_steps(steps);
     }
 }

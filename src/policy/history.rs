@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 
 use super::balance::Decisions;
+use super::locality::view::Step;
 use super::observation::{Observation, Shape};
 
 /// After so many ticks a move is judged to have lasted.
@@ -126,18 +127,30 @@ impl History {
             if back && self.pair(decided.from, decided.to).held_until <= self.tick {
                 self.strike(decided.from, decided.to);
             }
-            if self.past.len() == REMEMBERED {
-                self.past.pop_front();
-            }
-            self.past.push_back(Past {
-                tick: self.tick,
-                slot: decided.slot,
-                seq: decided.seq,
-                from: decided.from,
-                to: decided.to,
-                arrived: false,
-            });
+            self.push(decided.slot, decided.seq, (decided.from, decided.to));
         }
+    }
+
+    /// Remember what was moved for its memory. Tasks that cross in a swap, or go where others came
+    /// from, are no sign that an earlier move was wrong.
+    pub fn remember_steps(&mut self, steps: &[Step]) {
+        for step in steps {
+            self.push(step.slot, step.seq, (step.from, step.to));
+        }
+    }
+
+    fn push(&mut self, slot: u32, seq: u32, (from, to): (u8, u8)) {
+        if self.past.len() == REMEMBERED {
+            self.past.pop_front();
+        }
+        self.past.push_back(Past {
+            tick: self.tick,
+            slot,
+            seq,
+            from,
+            to,
+            arrived: false,
+        });
     }
 }
 

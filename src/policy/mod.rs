@@ -16,6 +16,7 @@
 //! | `queue` | ... which pair of nodes comes next |
 //! | `candidates` | ... and which tasks |
 //! | [`history`] | what earlier moves came to; backing off |
+//! | [`locality`] | where memory is, and what follows from it |
 //! | [`engine`] | limits, balancer and history in one |
 //! | [`record`] | decisions with all that they were decided by; replay |
 //!
@@ -29,6 +30,7 @@ pub mod compile;
 pub mod engine;
 pub mod history;
 pub mod limits;
+pub mod locality;
 pub mod observation;
 pub mod placement;
 mod queue;

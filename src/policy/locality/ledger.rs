@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The state of locality between ticks: what is known of every process, where each unit belongs, and
+//! when it may be tried again.
+//!
+//! A dispatcher feeds samples, faults and memory policies as they come, and asks for a [`View`] per tick.
+//! What the tick has decided goes back with [`Ledger::remember`].
+//!
+//! R5 fresh-start: a unit begins with no preference and a clean timer. A task that is new has nothing
+//! of its own: it shares its process's preference and timer. Rule sets without R5 hand a parent's timer
+//! down, see [`Ledger::forked`].
+//!
+//! A unit whose node was full waits, twice as long each time, from [`FIRST_WAIT_MS`] to
+//! [`LONGEST_WAIT_MS`]. The timer is clean again when one of its tasks got a place, when nobody was
+//! refused, and when the preference changes.
+//!
+//! Processes and tasks are in order of their ids, so everything depends on what was fed alone. Taking a
+//! process in takes memory; deciding by the view does not.
+
+use std::collections::BTreeMap;
+
+use super::evidence::{Evidence, FirstTouch, MemoryPolicy, Sample, Standing};
+use super::places::Places;
+use super::preference::{Asked, Preference, choose};
+use super::sampling::{Due, Schedule, stale_after_ms};
+use super::score;
+use super::view::{Step, Steps, TaskView, Unit, UnitView, View, Why};
+use crate::policy::observation::{Observation, Shape, TaskObs};
+
+pub const FIRST_WAIT_MS: u64 = 500;
+pub const LONGEST_WAIT_MS: u64 = 16_000;
+
+/// A task, told apart from others that had its slot.
+pub type TaskKey = (u32, u32);
+
+#[derive(Debug)]
+struct Process {
+    evidence: Evidence,
+    schedule: Schedule,
+    group: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Task {
+    evidence: Evidence,
+    preference: Preference,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Timer {
+    waits: u8,
+    until_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct UnitState {
+    preference: Preference,
+    timer: Timer,
+    /// It was seen with more than one task.
+    is_group: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Ledger {
+    places: Places,
+    shape: Shape,
+    processes: BTreeMap<i32, Process>,
+    tasks: BTreeMap<TaskKey, Task>,
+    units: BTreeMap<Unit, UnitState>,
+    /// Of the tick: each unit's place in the view, and its active tasks.
+    active: BTreeMap<Unit, (u32, u32)>,
+}
+
+impl Ledger {
+    pub fn new(places: Places, shape: Shape) -> Self {
+        Self {
+            places,
+            shape,
+            processes: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            units: BTreeMap::new(),
+            active: BTreeMap::new(),
+        }
+    }
+
+    fn process(&mut self, tgid: i32) -> &mut Process {
+        let nodes = self.places.nodes();
+        self.processes.entry(tgid).or_insert_with(|| Process {
+            evidence: Evidence::new(nodes),
+            schedule: Schedule::fresh(),
+            group: None,
+        })
+    }
+
+    fn task(&mut self, key: TaskKey) -> &mut Task {
+        let nodes = self.places.nodes();
+        self.tasks.entry(key).or_insert_with(|| Task {
+            evidence: Evidence::new(nodes),
+            preference: Preference::default(),
+        })
+    }
+
+    /// A process's memory was looked at, or it was tried: a sample without answers is one, too.
+    pub fn sampled(&mut self, tgid: i32, sample: &Sample) {
+        let process = self.process(tgid);
+        process.evidence.add_sample(sample);
+        let stale_ms = stale_after_ms(process.schedule.period_ms);
+        let standing = process.evidence.standing(sample.at_ms, stale_ms);
+        let drift = process.evidence.drift();
+        process.schedule.sampled(sample.at_ms, standing, drift);
+    }
+
+    /// Memory that is known to be one task's was looked at.
+    pub fn sampled_task(&mut self, key: TaskKey, sample: &Sample) {
+        self.task(key).evidence.add_sample(sample);
+    }
+
+    /// A task took minor faults; they count for its process.
+    pub fn touched(&mut self, tgid: i32, key: TaskKey, touch: &FirstTouch) {
+        self.process(tgid).evidence.add_first_touch(touch);
+        self.task(key).evidence.add_first_touch(touch);
+    }
+
+    /// What places the memory of a process.
+    pub fn set_policy(&mut self, tgid: i32, policy: MemoryPolicy) {
+        self.process(tgid).evidence.set_policy(policy);
+    }
+
+    /// What places the memory of one task.
+    pub fn set_task_policy(&mut self, key: TaskKey, policy: MemoryPolicy) {
+        self.task(key).evidence.set_policy(policy);
+    }
+
+    /// The process shares its memory, or for another reason belongs together, with others of `group`.
+    pub fn set_group(&mut self, tgid: i32, group: Option<u32>) {
+        self.process(tgid).group = group;
+    }
+
+    /// A process was forked. Under R5 that changes nothing; without it the timer is the parent's.
+    pub fn forked(&mut self, tgid: i32, parent: i32, fresh_start: bool) {
+        let timer = self
+            .units
+            .get(&self.unit_of(parent))
+            .map(|state| state.timer);
+        if let (false, Some(timer)) = (fresh_start, timer) {
+            self.units.entry(self.unit_of(tgid)).or_default().timer = timer;
+        }
+    }
+
+    /// Forget processes and tasks that are gone, and whom nobody belongs to any more.
+    pub fn retain(&mut self, process: impl Fn(i32) -> bool, task: impl Fn(TaskKey) -> bool) {
+        self.processes.retain(|&tgid, _| process(tgid));
+        self.tasks.retain(|&key, _| task(key));
+        let processes = &self.processes;
+        self.units.retain(|unit, _| match *unit {
+            Unit::Process(tgid) => process(tgid),
+            Unit::Group(group) => processes.values().any(|one| one.group == Some(group)),
+        });
+    }
+
+    fn unit_of(&self, tgid: i32) -> Unit {
+        let group = self.processes.get(&tgid).and_then(|process| process.group);
+        group.map_or(Unit::Process(tgid), Unit::Group)
+    }
+
+    fn standing(&self, tgid: i32, now_ms: u64) -> Standing {
+        let process = self.processes.get(&tgid);
+        process.map_or(Standing::Unknown, |process| {
+            process.evidence.standing(now_ms, self.stale_ms(tgid))
+        })
+    }
+
+    /// After this time a sample of the process is too old.
+    fn stale_ms(&self, tgid: i32) -> u64 {
+        let schedule = self.processes.get(&tgid).map(|process| process.schedule);
+        stale_after_ms(schedule.unwrap_or(Schedule::fresh()).period_ms)
+    }
+
+    /// The nodes where the threads of a process belong, for its next one ([`super::fork`]); 0 if
+    /// that is not known well enough to decide by.
+    pub fn nodes_of(&self, tgid: i32, now_ms: u64) -> u64 {
+        let state = self.units.get(&self.unit_of(tgid));
+        match (self.standing(tgid, now_ms), state) {
+            (Standing::Known, Some(state)) => state.preference.nodes,
+            _ => 0,
+        }
+    }
+
+    /// When to look at a process's memory again, as [`Budget::take`](super::sampling::Budget::take) wants
+    /// it. `busy`, `cost_us`: as there.
+    pub fn due(&self, tgid: i32, now_ms: u64, busy: u32, cost_us: u32) -> Due {
+        let schedule = self.processes.get(&tgid).map(|process| process.schedule);
+        Due {
+            tgid,
+            schedule: schedule.unwrap_or(Schedule::fresh()),
+            standing: self.standing(tgid, now_ms),
+            busy,
+            cost_us,
+        }
+    }
+
+    /// What is known at `now_ms` of the tasks of `obs`. Preferences follow the evidence. `view` is
+    /// overwritten.
+    pub fn view(&mut self, obs: &Observation, now_ms: u64, view: &mut View) {
+        view.at_ms = now_ms;
+        view.nodes = self.places.cpu_nodes() as u32;
+        view.tasks.clear();
+        view.units.clear();
+        view.scores.clear();
+        self.count_active(obs);
+        let mut rows = Vec::with_capacity(self.active.len());
+        let active = std::mem::take(&mut self.active);
+        // In the order of ids, which is that of their places in the view.
+        for (&unit, &(_, tasks)) in &active {
+            rows.push(self.view_unit(unit, tasks, now_ms, view));
+        }
+        self.active = active;
+        for task in &obs.tasks {
+            let (at, _) = self.active[&self.unit_of(task.tgid)];
+            let seen = self.view_task(task, at, rows[at as usize], now_ms, view);
+            view.tasks.push(seen);
+        }
+    }
+
+    fn count_active(&mut self, obs: &Observation) {
+        self.active.clear();
+        for task in &obs.tasks {
+            let unit = self.unit_of(task.tgid);
+            self.active.entry(unit).or_default().1 += 1;
+        }
+        for (at, seen) in self.active.values_mut().enumerate() {
+            seen.0 = at as u32;
+        }
+    }
+
+    /// Its row of scores, if there is one.
+    fn view_unit(&mut self, unit: Unit, tasks: u32, now_ms: u64, view: &mut View) -> Option<u32> {
+        let (row, known) = self.score_unit(unit, now_ms, view);
+        let mut state = self.units.get(&unit).copied().unwrap_or_default();
+        state.is_group |= tasks > 1 || matches!(unit, Unit::Group(_));
+        if let (Some(row), true) = (row, known) {
+            let asked = self.asked(view, row, tasks);
+            let preference = choose(state.preference, &asked);
+            if state.preference.nodes != 0 && preference != state.preference {
+                state.timer = Timer::default();
+            }
+            state.preference = preference;
+        }
+        self.units.insert(unit, state);
+        view.units.push(UnitView {
+            unit,
+            is_group: state.is_group,
+            waits: state.timer.until_ms > now_ms,
+        });
+        row
+    }
+
+    /// Add a unit's row of scores; whether it is good enough to decide by.
+    fn score_unit(&self, unit: Unit, now_ms: u64, view: &mut View) -> (Option<u32>, bool) {
+        let process = |tgid: i32| self.processes.get(&tgid).map(|process| &process.evidence);
+        match unit {
+            Unit::Process(tgid) => {
+                let standing = self.standing(tgid, now_ms);
+                let row = process(tgid).and_then(|evidence| self.score(evidence, standing, view));
+                (row, standing == Standing::Known)
+            }
+            Unit::Group(group) => {
+                let of_group = |one: &(&i32, &Process)| one.1.group == Some(group);
+                let known =
+                    |one: &(&i32, &Process)| self.standing(*one.0, now_ms) == Standing::Known;
+                let members = self.processes.iter().filter(of_group).filter(known);
+                let evidence = members.map(|(_, process)| &process.evidence);
+                let row = add_row(view, |scores| {
+                    score::together(&self.places, evidence, scores)
+                });
+                (row, row.is_some())
+            }
+        }
+    }
+
+    fn score(&self, evidence: &Evidence, standing: Standing, view: &mut View) -> Option<u32> {
+        add_row(view, |scores| match standing {
+            Standing::Unknown | Standing::Void => false,
+            Standing::FirstTouch => score::first_touch(&self.places, evidence, scores),
+            _ => score::alone(&self.places, evidence, scores),
+        })
+    }
+
+    fn asked<'a>(&'a self, view: &'a View, row: u32, tasks: u32) -> Asked<'a> {
+        let (row, nodes) = (row as usize, view.nodes as usize);
+        Asked {
+            scores: &view.scores[row * nodes..(row + 1) * nodes],
+            weight: &self.shape.weight,
+            order: &self.shape.order,
+            tasks,
+            now_ms: view.at_ms,
+        }
+    }
+
+    /// A task of the unit at `at`. What is known of its own memory counts where its unit does not
+    /// belong on a single node.
+    fn view_task(
+        &mut self,
+        task: &TaskObs,
+        at: u32,
+        row: Option<u32>,
+        now_ms: u64,
+        view: &mut View,
+    ) -> TaskView {
+        let preference = self.units[&view.units[at as usize].unit].preference;
+        let process = self.standing(task.tgid, now_ms);
+        let shared = TaskView {
+            unit: at,
+            standing: process,
+            row,
+            nodes: preference.nodes,
+        };
+        let stale_ms = self.stale_ms(task.tgid);
+        let key = (task.slot, task.seq);
+        let Some(own) = self.tasks.get(&key) else {
+            return shared;
+        };
+        let standing = own.evidence.standing(now_ms, stale_ms);
+        if standing == Standing::Void {
+            return TaskView { standing, ..shared };
+        }
+        if process == Standing::Void || standing != Standing::Known || preference.single().is_some()
+        {
+            return shared;
+        }
+        let Some(row) = self.score(&own.evidence, standing, view) else {
+            return shared;
+        };
+        let own = choose(own.preference, &self.asked(view, row, 1));
+        self.task(key).preference = own;
+        match own.nodes {
+            // Its own memory says nothing; its unit's may.
+            0 => shared,
+            nodes => TaskView {
+                unit: at,
+                standing,
+                row: Some(row),
+                nodes,
+            },
+        }
+    }
+
+    /// What the tick decided by `view`: timers run, or are clean again.
+    pub fn remember(&mut self, obs: &Observation, view: &View, steps: &Steps) {
+        let unit_of = |i: usize| view.tasks.get(i).map(|task| task.unit as usize);
+        let mut refused = vec![false; view.units.len()];
+        for &(task, _) in steps.stays.iter().filter(|(_, stay)| stay.is_refusal()) {
+            let unit = unit_of(task as usize).and_then(|unit| refused.get_mut(unit));
+            unit.into_iter().for_each(|refused| *refused = true);
+        }
+        let got_a_place = |step: &&Step| matches!(step.why, Why::Preferred | Why::Swap);
+        for step in steps.steps.iter().filter(got_a_place) {
+            let at = obs.tasks.binary_search_by_key(&step.slot, |task| task.slot);
+            let unit = at
+                .ok()
+                .and_then(unit_of)
+                .and_then(|unit| refused.get_mut(unit));
+            unit.into_iter().for_each(|refused| *refused = false);
+        }
+        // Of those that wait nobody was asked.
+        let asked = view
+            .units
+            .iter()
+            .zip(refused)
+            .filter(|(unit, _)| !unit.waits);
+        for (unit, refused) in asked {
+            let Some(state) = self.units.get_mut(&unit.unit) else {
+                continue;
+            };
+            state.timer = match refused {
+                true => state.timer.again(view.at_ms),
+                false => Timer::default(),
+            };
+        }
+    }
+}
+
+impl Timer {
+    fn again(self, now_ms: u64) -> Self {
+        let wait_ms = (FIRST_WAIT_MS << self.waits.min(16)).min(LONGEST_WAIT_MS);
+        Self {
+            waits: self.waits.saturating_add(1),
+            until_ms: now_ms + wait_ms,
+        }
+    }
+}
+
+/// Add a row of scores, if there is something to fill in.
+fn add_row(view: &mut View, fill: impl FnOnce(&mut [u16]) -> bool) -> Option<u32> {
+    let (start, nodes) = (view.scores.len(), view.nodes as usize);
+    view.scores.resize(start + nodes, 0);
+    if fill(&mut view.scores[start..]) {
+        return Some((start / nodes) as u32);
+    }
+    view.scores.truncate(start);
+    None
+}

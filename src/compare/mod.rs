@@ -21,6 +21,7 @@
 //! | `runner` | for each run: attach, settle, look, run, look again, detach, write down |
 //! | `attach`, `in_charge` | putting an arm in charge; who is |
 //! | `process` | a benchmark's command, run to its end with all that it starts |
+//! | `tail` | the end of what a program printed, for reasons |
 //! | `keeper`, `marked` | cleaning up, however it ended |
 //! | `evidence` | what is seen during a run; the environment |
 //! | [`record`], [`results`] | the results file: what is known of a comparison and of each run |
@@ -57,6 +58,7 @@ mod roots;
 mod runner;
 mod stop;
 pub mod suite;
+mod tail;
 mod utc;
 
 pub use args::CompareArgs;

@@ -26,12 +26,10 @@ use super::record::{Arm, Benchmark, Discarded, Evidence, Fact, Plan, Record, Run
 use super::results::Writer;
 use super::roots::Roots;
 use super::stop::Stop;
-use super::utc;
+use super::{tail, utc};
 
 /// How often a run is tried.
 pub const TRIES: u32 = 3;
-/// How much of a failed benchmark's output is shown.
-const SHOWN_LINES: usize = 10;
 
 /// How carrying out a plan ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -325,13 +323,10 @@ fn judge(done: &Done, limit: Duration) -> Result<(), String> {
 
 /// The end of what a benchmark printed, as the rest of a message.
 fn shown(done: &Done) -> String {
-    let both = [&done.stdout, &done.stderr];
-    let lines: Vec<&str> = both.iter().flat_map(|text| text.lines()).collect();
-    match lines.is_empty() {
-        true => "; it printed nothing".into(),
-        false => {
-            let last = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
-            format!("\nit printed:\n{}", last.join("\n"))
-        }
+    let both = [&done.stdout, &done.stderr].map(|text| tail::of(text));
+    let both: Vec<String> = both.into_iter().flatten().collect();
+    match tail::of(&both.join("\n")) {
+        None => "; it printed nothing".into(),
+        Some(printed) => format!("\nit printed:\n{printed}"),
     }
 }

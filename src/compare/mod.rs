@@ -16,7 +16,8 @@
 //! |---|---|
 //! | [`args`], [`arms`] | the command line |
 //! | `command` | what was asked for, in order |
-//! | `plan`, [`order`] | all that is decided before the first run |
+//! | `plan`, [`order`], `preview` | all that is decided before the first run, and telling it |
+//! | `destination` | whether the report can be written where it is to go |
 //! | [`suite`], `catalogue` | benchmarks as data; what can be run here |
 //! | `runner` | for each run: attach, settle, look, run, look again, detach, write down |
 //! | `attach`, `in_charge` | putting an arm in charge; who is |
@@ -42,12 +43,14 @@ pub mod arms;
 mod attach;
 mod catalogue;
 mod command;
+mod destination;
 mod evidence;
 mod in_charge;
 mod keeper;
 mod marked;
 pub mod order;
 mod plan;
+mod preview;
 mod priority;
 mod process;
 mod progress;

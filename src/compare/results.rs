@@ -20,7 +20,7 @@ pub enum ResultsError {
     /// Its text says all; with a source it would be said twice.
     #[error("{}: {error}", path.display())]
     Io { path: PathBuf, error: io::Error },
-    #[error("{}: {error}; all runs before this one are in it, and once it can be written again, --resume goes on", path.display())]
+    #[error("{}: {error}; all runs before this one are in it, and once it can be written again, go on: scx_ballast compare --resume --results {}", path.display(), path.display())]
     Append { path: PathBuf, error: io::Error },
     #[error("{} exists: --resume continues it, --results names another", path.display())]
     Exists { path: PathBuf },
@@ -116,17 +116,26 @@ pub struct Writer {
     path: PathBuf,
 }
 
+/// Whether a new file can be made of that name; it is not there afterwards.
+pub fn check_new(path: &Path) -> Result<(), ResultsError> {
+    create_new(path)?;
+    std::fs::remove_file(path).map_err(|error| io_error(path, error))
+}
+
+fn create_new(path: &Path) -> Result<File, ResultsError> {
+    let opened = OpenOptions::new().append(true).create_new(true).open(path);
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => ResultsError::Exists {
+            path: path.to_path_buf(),
+        },
+        _ => io_error(path, error),
+    })
+}
+
 impl Writer {
     /// A new file that begins with `plan`.
     pub fn create(path: &Path, plan: &Plan) -> Result<Writer, ResultsError> {
-        let opened = OpenOptions::new().append(true).create_new(true).open(path);
-        let file = opened.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => ResultsError::Exists {
-                path: path.to_path_buf(),
-            },
-            _ => io_error(path, error),
-        })?;
-        let mut writer = Writer::lock(file, path)?;
+        let mut writer = Writer::lock(create_new(path)?, path)?;
         if let Err(error) = writer.write(&Record::Plan(Box::new(plan.clone()))) {
             // Nobody can resume a file without a plan, and it would be in the way.
             let _ = std::fs::remove_file(path);

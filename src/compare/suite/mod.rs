@@ -166,8 +166,8 @@ impl Suite {
         let file = path.display().to_string();
         let mut text = String::new();
         // Devices have no size and no end.
-        let read = File::open(path)
-            .and_then(|opened| opened.take(LARGEST + 1).read_to_string(&mut text));
+        let read =
+            File::open(path).and_then(|opened| opened.take(LARGEST + 1).read_to_string(&mut text));
         match read {
             Err(error) => Err(SuiteError::Read { file, error }),
             Ok(_) if text.len() as u64 > LARGEST => Err(SuiteError::TooLarge {

@@ -155,6 +155,7 @@ fn own_flags(flags: &[String]) -> Result<(), String> {
                 let text = text.strip_prefix("error: ").unwrap_or(&text);
                 // How to call this program is not how to write an arm.
                 let said = text.split("\n\nUsage:").next().unwrap_or(text);
+                let said = said.split("\n\nFor more").next().unwrap_or(said);
                 said.trim_end().to_string()
             }
         })?;
@@ -215,7 +216,10 @@ mod tests {
             ),
             "{text}"
         );
-        assert!(!text.contains("Usage:"), "{text}");
+        assert!(
+            !text.contains("Usage:") && !text.contains("--help"),
+            "{text}"
+        );
         arms(&["ballast:--slice-us 20000 --partial -vv"], None, false).unwrap();
     }
 

@@ -10,8 +10,8 @@ use super::progress::duration;
 use super::record::{Benchmark, Better, Metric, Plan, Record};
 use super::runner::{Key, key, made};
 
-/// What it takes about to put a scheduler in charge and to end it; measured on idle servers, and more
-/// on small or emulated machines.
+/// What it takes to put a scheduler in charge and to end it, as a rule of thumb: it depends on the
+/// scheduler and the machine, and emulated ones take far longer.
 const ATTACH: Duration = Duration::from_secs(3);
 
 /// The plan for a person: arms, benchmarks, what is skipped, the order of the runs that `records` do not

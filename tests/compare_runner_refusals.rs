@@ -227,33 +227,39 @@ fn errors_are_said_once() {
     );
 }
 
-/// A disk that is full, as far as the kernel's limit on the size of files goes.
-#[test]
-fn a_full_disk_says_how_to_go_on() {
-    let fake = Fake::new();
+/// Compares on a disk that has room for `kib` KiB, as far as the kernel's limit on files goes.
+fn on_a_small_disk(fake: &Fake, kib: u32) -> String {
     let made = fake.command(&["eevdf", "eevdf", "--blocks", "9", "--bench", "who"]);
     let mut command = Command::new("bash");
-    // Room for the plan and a run or two.
-    command.args(["-c", "trap '' XFSZ; ulimit -f 12; exec \"$@\"", "bash"]);
+    let limited = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"");
+    command.args(["-c", &limited, "bash"]);
     command.arg(made.get_program()).args(made.get_args());
     for (name, value) in made.get_envs() {
         command.env(name, value.unwrap());
     }
     let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let hint = format!(
-        "scx_ballast compare --resume --results {}",
-        fake.results().display()
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(text.matches("File too large").count(), 1, "{text}");
+    text
+}
+
+#[test]
+fn a_full_disk_says_how_to_go_on() {
+    let fake = Fake::new();
+    // Room for not even the plan: nothing is left that would be in the way.
+    let text = on_a_small_disk(&fake, 0);
+    assert!(
+        !text.contains("--resume") && !fake.results().exists(),
+        "{text}"
     );
-    assert!(said(&output).contains(&hint), "{}", said(&output));
-    assert_eq!(
-        said(&output).matches("File too large").count(),
-        1,
-        "{}",
-        said(&output)
-    );
+    // Room for the plan and some runs.
+    let text = on_a_small_disk(&fake, 12);
+    let file = fake.results();
+    let hint = format!("scx_ballast compare --resume --results {}", file.display());
+    assert!(text.contains(&hint), "{text}");
     fake.must(&["--resume"]);
-    assert_eq!(results::read(&fake.results()).unwrap().len(), 19);
+    assert_eq!(results::read(&file).unwrap().len(), 19);
 }
 
 #[test]

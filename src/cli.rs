@@ -5,12 +5,14 @@
 //! checked here, while the user's words are still known, so that the rest of the program sees only
 //! sensible numbers. A bad flag ends with exit status 2.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
+use thiserror::Error;
 
 use crate::compare::CompareArgs;
 use crate::machine::Machine;
@@ -26,6 +28,18 @@ pub const VERSION: &str = concat!(
     " ",
     env!("BALLAST_TARGET")
 );
+
+/// What is wrong with a command line and shows only once it is parsed, such as two flags that do not
+/// go together. As for a bad flag, the exit status is 2.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct UsageError(String);
+
+impl UsageError {
+    pub fn new(what: impl Display) -> UsageError {
+        UsageError(what.to_string())
+    }
+}
 
 /// A NUMA-aware sched_ext scheduler.
 ///

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use scx_ballast::cli::{Cli, Command};
+use scx_ballast::cli::{Cli, Command, UsageError};
 use scx_ballast::{compare, daemon, observe, replay, rules, topology, work};
 
 fn main() -> ExitCode {
@@ -25,7 +25,10 @@ fn main() -> ExitCode {
         Err(err) => {
             // Not eprintln!, which panics when nobody can read it.
             let _ = writeln!(std::io::stderr(), "Error: {err:#}");
-            ExitCode::FAILURE
+            match err.is::<UsageError>() {
+                true => ExitCode::from(2),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }

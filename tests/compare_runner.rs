@@ -503,7 +503,8 @@ fn the_list_names_suites_and_benchmarks() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success());
     assert!(
-        text.contains("  quick\n") && text.contains("  missing cannot run here: "),
+        text.contains("  quick\n    number in s, lower is better\n")
+            && text.contains("  missing cannot run here: "),
         "{text}"
     );
 }

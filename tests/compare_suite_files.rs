@@ -47,6 +47,27 @@ fn bad_suites_are_refused_with_line_and_expectation() {
             "x.toml:18: invalid type: string \"9\", expected u64",
         ),
         (with("9", "0"), "x.toml:18: expected a second or more"),
+        (with("9", "604801"), "x.toml:18: expected a week at most"),
+        (
+            with("\"tool\"\n", "\" \\n\"\n"),
+            "x.toml:16: a command that runs nothing",
+        ),
+        (
+            and("primary = [\"t\", \"t\"]"),
+            "x.toml:20: the same metric twice",
+        ),
+        (
+            and("[needs.w]\nprogram = \" \"\nget = \"here\""),
+            "x.toml:20: expected either program or file, and get",
+        ),
+        (
+            and("[needs.w]\nfile = \"/w\"\nget = \"here\\nor there\""),
+            "x.toml:20: expected one line, without control characters",
+        ),
+        (
+            and("[metrics.w]\nunit = \"\\u001b[31m\"\nbetter = \"lower\"\npattern = '(a)'"),
+            "x.toml:20: expected one line, without control characters",
+        ),
         (
             with("\"b\"", "\"a b\""),
             "x.toml:15: \"a b\": expected letters, digits, '.', '_' and '-'",
@@ -152,6 +173,7 @@ fn bad_suites_are_refused_with_line_and_expectation() {
     for (found, expected) in cases {
         assert_eq!(found, expected);
     }
+    assert_eq!(with("9", "604800"), "it is a suite");
     let regex = and("[metrics.w]\nunit = \"s\"\nbetter = \"lower\"\npattern = '(a'");
     assert!(
         regex.starts_with("x.toml:23: not a regular expression: "),
@@ -211,6 +233,43 @@ fn values_of_a_scale_follow_the_machine() {
     );
 }
 
+#[test]
+fn what_is_said_of_the_whole_file_is_checked() {
+    let suite = |description: &str, needs: &str| {
+        let text = format!(
+            "name = \"x\"\ndescription = {description}\n[metrics.t]\nunit = \"s\"\nbetter = \"lower\"\n\
+             pattern = '(.)'\n[[benchmark]]\nname = \"b\"\ncommand = \"true\"\ntimeout_s = 1\n\
+             metrics = [\"t\"]\nneeds = {needs}\n"
+        );
+        Suite::parse("x", &text).map_err(|error| error.to_string())
+    };
+    assert!(suite("\"one line\"", "[]").is_ok());
+    for two in [
+        "\"two\\nlines\"",
+        "\"\"\"two\nlines\"\"\"",
+        "\"two\\rlines\"",
+    ] {
+        let error = suite(two, "[]").expect_err("two lines");
+        assert_eq!(error, "x:2: expected one line, without control characters");
+    }
+    let error = suite("\"y\"", "[\"nope\"]").expect_err("no needs");
+    assert!(
+        error.ends_with(": nope is no need of this suite, which has none"),
+        "{error}"
+    );
+}
+
+#[test]
+fn files_that_are_no_suites_are_not_read_to_their_end() {
+    let endless = Suite::read(Path::new("/dev/zero"))
+        .expect_err("no end")
+        .to_string();
+    assert_eq!(
+        endless,
+        "the suite /dev/zero is larger than 1048576 bytes; is it one?"
+    );
+}
+
 proptest! {
     /// A built-in suite with a piece replaced: whatever it has become, nothing panics.
     #[test]
@@ -244,6 +303,8 @@ fn suites_that_are_not_there_are_told() {
             .to_string()
             .starts_with("cannot read the suite /nonexistent.toml: No such")
     );
+    let told = format!("{:#}", anyhow::Error::new(missing));
+    assert_eq!(told.matches("No such").count(), 1, "{told}");
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("s.toml");
     fs::write(&file, [0xff, 0xfe]).expect("written");

@@ -214,6 +214,10 @@ fn bad_arguments_are_refused() {
         "hogs --seconds 0",
         "wakeups --period-us 0",
         "wakeups --cpus x",
+        "wakeups --seconds 0.001 --period-us 60000000",
+        "wakeups --seconds 1 --period-us 1000000",
+        "numa-mem --shared-mib 0",
+        "numa-mem --processes 1024 --threads 1024",
     ] {
         let output = work(line);
         assert_eq!(output.status.code(), Some(2), "{line}");
@@ -227,7 +231,7 @@ fn what_the_machine_refuses_is_an_error() {
         "pairs --cpus 4294967295,0",
         "hogs --cpus 65535",
         "wakeups --cpus 0-65535",
-        "wakeups --seconds 0.001 --period-us 60000000",
+        "mpi --ranks 4096 --memory-mib 1048576",
     ] {
         let output = work(line);
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -18,6 +18,14 @@ pub const DEFAULT_BLOCKS: u32 = 12;
 /// Settle time when none is given.
 pub const DEFAULT_SETTLE: Duration = Duration::from_secs(1);
 
+/// As other times, and 0: then a benchmark begins at once.
+fn parse_settle(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(0.0) => Ok(Duration::ZERO),
+        _ => parse_seconds(text).map_err(|why| why.replace("expected", "expected 0 or")),
+    }
+}
+
 /// What `compare` is asked to do.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
@@ -70,7 +78,7 @@ pub struct CompareRunArgs {
     pub seed: Option<u64>,
 
     /// Time between attaching a scheduler and running a benchmark [default: 1].
-    #[arg(long, value_name = "SEC", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SEC", value_parser = parse_settle)]
     pub settle: Option<Duration>,
 
     /// Also compare the first arm with itself: what differs then is the noise of the machine.

@@ -5,10 +5,12 @@ use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
+use clap::error::ErrorKind;
+use clap::{Parser, ValueEnum};
 use thiserror::Error;
 
 use super::record::Arm;
+use crate::cli::Cli;
 
 /// An arm that cannot be.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub enum ArmError {
     NoProgram { arm: String, name: String },
     #[error("arm '{0}' takes --stats or --monitor of the scheduler's own: leave it out")]
     Watching(String),
+    #[error("arm '{arm}': {why}")]
+    OwnFlags { arm: String, why: String },
     #[error("--numa-balancing is about arms 'eevdf', and there is none")]
     NoEevdf,
 }
@@ -127,9 +131,38 @@ fn argv(text: &str, own: &Path) -> Result<Vec<String>, ArmError> {
     if flags.iter().any(watches) {
         return Err(ArmError::Watching(text.into()));
     }
+    if program == own {
+        own_flags(&flags).map_err(|why| ArmError::OwnFlags {
+            arm: text.into(),
+            why,
+        })?;
+    }
     let mut argv = vec![program.to_string_lossy().into_owned()];
     argv.extend(flags);
     Ok(argv)
+}
+
+/// Whether this program would schedule with `flags`; other schedulers' flags show when they are started.
+fn own_flags(flags: &[String]) -> Result<(), String> {
+    let words = ["scx_ballast".to_string()];
+    let cli =
+        Cli::try_parse_from(words.iter().chain(flags)).map_err(|error| match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                "it would schedule nothing".into()
+            }
+            _ => {
+                let text = error.render().to_string();
+                let text = text.strip_prefix("error: ").unwrap_or(&text);
+                // How to call this program is not how to write an arm.
+                let said = text.split("\n\nUsage:").next().unwrap_or(text);
+                let said = said.split("\n\nFor more").next().unwrap_or(said);
+                said.trim_end().to_string()
+            }
+        })?;
+    match cli.command.is_some() || cli.run.help_stats {
+        true => Err("it would schedule nothing".into()),
+        false => Ok(()),
+    }
 }
 
 /// The executable file that a shell would start.
@@ -174,6 +207,23 @@ mod tests {
     }
 
     #[test]
+    fn flags_of_this_program_are_checked_as_it_would() {
+        let error = arms(&["ballast:--slice-us x"], None, false).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with(
+                "arm 'ballast:--slice-us x': invalid value 'x' for '--slice-us <USEC>'"
+            ),
+            "{text}"
+        );
+        assert!(
+            !text.contains("Usage:") && !text.contains("--help"),
+            "{text}"
+        );
+        arms(&["ballast:--slice-us 20000 --partial -vv"], None, false).unwrap();
+    }
+
+    #[test]
     fn what_comes_again_is_a_twin() {
         let made = arms(&["eevdf", "ballast", "scx_ballast", "eevdf"], None, true).unwrap();
         let told: Vec<_> = made.iter().map(|a| (&*a.label, a.twin_of)).collect();
@@ -211,6 +261,13 @@ mod tests {
             "/tmp",
             "sh:'x",
             "ballast:--monitor 1",
+            "ballast:--no-such-flag",
+            "ballast:--slice-us 0",
+            "ballast:topology",
+            "ballast:work hogs",
+            "scx_ballast:--help",
+            "ballast:--version",
+            "ballast:--help-stats",
         ] {
             assert!(arms(&[text], None, false).is_err(), "{text}");
         }

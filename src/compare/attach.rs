@@ -21,6 +21,7 @@ use super::process::tie;
 use super::record::{Arm, Fact, InCharge};
 use super::roots::Roots;
 use super::stop::Stop;
+use super::tail;
 
 /// How long things may take; generous, because emulated and crowded machines are slow.
 #[derive(Debug, Clone, Copy)]
@@ -46,8 +47,7 @@ impl Default for Patience {
 
 /// How often the kernel is asked for its state.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How much of what a scheduler printed is shown.
-const TAIL_LINES: usize = 20;
+/// How much of what a scheduler printed is looked at for the part that is shown.
 const TAIL_BYTES: u64 = 16 << 10;
 
 /// Why an arm is not in charge.
@@ -298,14 +298,8 @@ impl Scheduler {
         let mut bytes = vec![0; (length - from) as usize];
         let read = self.log.read_exact_at(&mut bytes, from);
         let text = String::from_utf8_lossy(&bytes);
-        // Loggers colour what they write, into a file as well.
-        let text = console::strip_ansi_codes(&text);
-        let lines: Vec<&str> = text.lines().collect();
-        match (read, lines.is_empty()) {
-            (Ok(()), false) => {
-                let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-                format!("\nit said:\n{}", last.join("\n"))
-            }
+        match (read, tail::of(&text)) {
+            (Ok(()), Some(said)) => format!("\nit said:\n{said}"),
             _ => "; it said nothing".into(),
         }
     }

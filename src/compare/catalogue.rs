@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::record::{Benchmark, Skipped};
 use super::suite::{Filter, Host, Suite, extract, placement};
+use crate::cli::UsageError;
 use crate::machine::Machine;
 
 /// The benchmarks of this machine.
@@ -30,7 +31,7 @@ fn suite(name: &str) -> Result<Suite> {
         true => Ok(Suite::builtin(name)?),
         false if Path::new(name).exists() => Ok(Suite::read(Path::new(name))?),
         // Says which there are.
-        false => Ok(Suite::builtin(name)?),
+        false => Ok(Suite::builtin(name).map_err(UsageError::new)?),
     }
 }
 
@@ -49,7 +50,8 @@ pub fn offer(suites: &[String], wanted: &[String]) -> Result<Offer> {
         .chain(offer.skipped.iter().map(|s| s.name.as_str()))
         .collect();
     if let [first, ..] = filter.unmatched(&names)[..] {
-        bail!("no benchmark is called '{first}' (--list shows all)");
+        let text = format!("no benchmark is called '{first}' (--list shows all)");
+        return Err(UsageError::new(text).into());
     }
     for (at, benchmark) in offer.benchmarks.iter().enumerate() {
         let name = &benchmark.name;

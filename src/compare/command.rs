@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,13 @@ use super::attach::Patience;
 use super::evidence::{MigrationCounter, environment};
 use super::keeper::{self, Keeper};
 use super::progress::line;
-use super::record::{Fact, Plan, Record};
+use super::record::{Arm, Fact, Plan, Record};
 use super::report::args::ReportArgs;
-use super::results::Writer;
+use super::results::{self, Writer};
 use super::roots::Roots;
 use super::runner::{Outcome, Runner};
 use super::stop::Stop;
-use super::{catalogue, in_charge, plan, priority, report, utc};
+use super::{catalogue, in_charge, plan, preview, priority, report, utc};
 use crate::work::Output;
 
 /// Compares, or does the other thing that `args` name.
@@ -32,23 +33,30 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     }
 }
 
-/// A line on standard output.
-fn print(text: &str) -> Result<()> {
-    Output::new(false).line(text)
+/// A line on standard output; false if nobody reads on, as when a pager was left.
+fn print(text: &str) -> Result<bool> {
+    let Err(error) = Output::new(false).line(text) else {
+        return Ok(true);
+    };
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    match kind {
+        Some(io::ErrorKind::BrokenPipe) => Ok(false),
+        _ => Err(error),
+    }
 }
 
 fn list(args: &CompareRunArgs) -> Result<()> {
     for (name, description) in catalogue::descriptions(&args.suites)? {
-        print(&format!("{name}: {description}"))?;
-        let offer = catalogue::offer(&[name], &[])?;
+        let offer = catalogue::offer(std::slice::from_ref(&name), &[])?;
+        let mut text = format!("{name}: {description}\n");
         for benchmark in &offer.benchmarks {
-            print(&format!("  {}", benchmark.name))?;
+            text += &format!("  {}\n{}", benchmark.name, preview::metrics(benchmark));
         }
         for skipped in &offer.skipped {
-            print(&format!(
-                "  {} cannot run here: {}",
-                skipped.name, skipped.reason
-            ))?;
+            text += &format!("  {} cannot run here: {}\n", skipped.name, skipped.reason);
+        }
+        if !print(text.trim_end())? {
+            break;
         }
     }
     Ok(())
@@ -57,37 +65,71 @@ fn list(args: &CompareRunArgs) -> Result<()> {
 fn compare(args: &CompareRunArgs) -> Result<()> {
     let own = std::env::current_exe().context("finding this program")?;
     let roots = args.root.as_ref().map_or_else(Roots::system, Roots::below);
+    let results = results_path(args);
     // What was asked for is checked before anything of the machine is touched.
+    check_destination(args, &results)?;
+    if args.dry_run {
+        return dry_run(args, &own, &roots, &results);
+    }
     let resumed = args
         .resume
-        .then(|| resume(args, &own, &roots))
+        .then(|| resume(args, &own, &roots, &results))
         .transpose()?;
     let (plan, resumed) = match resumed {
         Some((plan, writer, records)) => (plan, Some((writer, records))),
         None => (plan::make(args, &own, &roots)?, None),
     };
-    if args.dry_run {
-        return print(plan::describe(&plan).trim_end());
-    }
     for skipped in &plan.skipped {
         line(&format!("{} is skipped: {}", skipped.name, skipped.reason));
     }
     check_kernel(&plan, &roots)?;
-    let stop = Stop::on_signals()?;
+    if resumed.is_none() {
+        results::check_new(&results)?;
+    }
+    let (stop, signals) = Stop::on_signals()?;
     free_the_machine(args.replace_running, &roots, &stop)?;
     let (mut writer, records) = match resumed {
         Some(found) => found,
-        None => (Writer::create(&results_path(args), &plan)?, Vec::new()),
+        None => (Writer::create(&results, &plan)?, Vec::new()),
     };
     line(&format!("results: {}", writer.path().display()));
     let outcome = carry_out(args, &own, &roots, &plan, &records, &mut writer, &stop)?;
-    let path = writer.path().to_path_buf();
     // Unlocked for whoever reads it.
     drop(writer);
-    conclude(args, &path, outcome)
+    // A report can be large, and nothing is left to be put back.
+    priority::lower();
+    signals.release();
+    let outcome = if stop.is_set() {
+        Outcome::Stopped
+    } else {
+        outcome
+    };
+    conclude(args, &results, outcome)
 }
 
-/// Before hours are spent on EEVDF alone.
+/// A report that could not be written would be told after hours.
+fn check_destination(args: &CompareRunArgs, results: &Path) -> Result<()> {
+    match &args.look.output {
+        None => Ok(()),
+        Some(output) => report::args::check_output(output, &[results]),
+    }
+}
+
+/// Says what would be run, or what of it is left.
+fn dry_run(args: &CompareRunArgs, own: &Path, roots: &Roots, results: &Path) -> Result<()> {
+    let (plan, records) = match args.resume {
+        // Not as one who writes: nothing is locked or cut.
+        true => {
+            let records = results::read(results)?;
+            (same_plan(&records, args, own, roots, results)?, records)
+        }
+        false => (plan::make(args, own, roots)?, Vec::new()),
+    };
+    print(preview::describe(&plan, &records).trim_end())?;
+    Ok(())
+}
+
+/// What arms need of this kernel and this user, before hours are spent on EEVDF alone.
 fn check_kernel(plan: &Plan, roots: &Roots) -> Result<()> {
     let loads = plan.arms.iter().find(|arm| !arm.argv.is_empty());
     if let Some(arm) = loads
@@ -99,6 +141,17 @@ fn check_kernel(plan: &Plan, roots: &Roots) -> Result<()> {
             plan.environment.kernel
         );
     }
+    let sets = |arm: &Arm| arm.numa_balancing.is_some();
+    if plan.arms.iter().any(sets) {
+        let path = roots.path(environment::NUMA_BALANCING);
+        let opened = fs::OpenOptions::new().write(true).open(&path);
+        opened.with_context(|| {
+            format!(
+                "--numa-balancing needs the right to write {} (root)",
+                path.display()
+            )
+        })?;
+    }
     Ok(())
 }
 
@@ -109,14 +162,25 @@ fn results_path(args: &CompareRunArgs) -> PathBuf {
 
 type Resumed = (Plan, Writer, Vec<Record>);
 
-fn resume(args: &CompareRunArgs, own: &Path, roots: &Roots) -> Result<Resumed> {
-    let (writer, records) = Writer::resume(&results_path(args))?;
-    let Some(Record::Plan(plan)) = records.first() else {
-        bail!("{} has no plan", writer.path().display());
-    };
-    let plan = Plan::clone(plan);
-    plan::check_same(&plan, args, own, roots)?;
+fn resume(args: &CompareRunArgs, own: &Path, roots: &Roots, results: &Path) -> Result<Resumed> {
+    let (writer, records) = Writer::resume(results)?;
+    let plan = same_plan(&records, args, own, roots, results)?;
     Ok((plan, writer, records))
+}
+
+/// The plan of a results file, which is the one that `args` ask for.
+fn same_plan(
+    records: &[Record],
+    args: &CompareRunArgs,
+    own: &Path,
+    roots: &Roots,
+    results: &Path,
+) -> Result<Plan> {
+    let Some(Record::Plan(plan)) = records.first() else {
+        bail!("{} has no plan", results.display());
+    };
+    plan::check_same(plan, args, own, roots)?;
+    Ok(Plan::clone(plan))
 }
 
 /// How long the kernel may take to end a scheduler that is loaded.

@@ -16,11 +16,13 @@
 //! |---|---|
 //! | [`args`], [`arms`] | the command line |
 //! | `command` | what was asked for, in order |
-//! | `plan`, [`order`] | all that is decided before the first run |
+//! | `plan`, [`order`], `preview` | all that is decided before the first run, and telling it |
+//! | `destination` | whether the report can be written where it is to go |
 //! | [`suite`], `catalogue` | benchmarks as data; what can be run here |
 //! | `runner` | for each run: attach, settle, look, run, look again, detach, write down |
 //! | `attach`, `in_charge` | putting an arm in charge; who is |
 //! | `process` | a benchmark's command, run to its end with all that it starts |
+//! | `tail` | the end of what a program printed, for reasons |
 //! | `keeper`, `marked` | cleaning up, however it ended |
 //! | `evidence` | what is seen during a run; the environment |
 //! | [`record`], [`results`] | the results file: what is known of a comparison and of each run |
@@ -41,12 +43,14 @@ pub mod arms;
 mod attach;
 mod catalogue;
 mod command;
+mod destination;
 mod evidence;
 mod in_charge;
 mod keeper;
 mod marked;
 pub mod order;
 mod plan;
+mod preview;
 mod priority;
 mod process;
 mod progress;
@@ -57,6 +61,7 @@ mod roots;
 mod runner;
 mod stop;
 pub mod suite;
+mod tail;
 mod utc;
 
 pub use args::CompareArgs;

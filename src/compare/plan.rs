@@ -5,15 +5,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use super::args::{CompareRunArgs, DEFAULT_BLOCKS, DEFAULT_SETTLE, DEFAULT_SUITE};
 use super::evidence::environment::{self, NUMA_BALANCING};
-use super::progress::duration;
 use super::record::{Arm, Environment, FORMAT, Fact, Plan};
 use super::roots::Roots;
-use super::{arms, catalogue, order, utc};
-use crate::cli::VERSION;
+use super::{arms, catalogue, utc};
+use crate::cli::{UsageError, VERSION};
 
 /// The plan of a new comparison.
 pub fn make(args: &CompareRunArgs, own: &Path, roots: &Roots) -> Result<Plan> {
@@ -53,12 +52,14 @@ fn parse_arms(args: &CompareRunArgs, own: &Path) -> Result<Vec<Arm>> {
     if alone && texts[0] != "eevdf" {
         texts.insert(0, "eevdf".into());
     }
-    let arms = arms::parse(&texts, own, args.numa_balancing, args.aa)?;
-    ensure!(
-        arms.len() > 1,
-        "nothing to compare eevdf with: name another arm, or give --aa or --numa-balancing both"
-    );
-    Ok(arms)
+    let arms = arms::parse(&texts, own, args.numa_balancing, args.aa).map_err(UsageError::new)?;
+    match arms.len() {
+        0 | 1 => Err(UsageError::new(
+            "nothing to compare eevdf with: name another arm, or give --aa or --numa-balancing both",
+        )
+        .into()),
+        _ => Ok(arms),
+    }
 }
 
 /// What the machine lacks for this plan.
@@ -174,76 +175,4 @@ const MACHINE: [(&str, Told); 3] = [
 fn arms_text(arms: &[Arm]) -> String {
     let text = |arm: &Arm| format!("{} {:?}", arm.label, arm.argv);
     arms.iter().map(text).collect::<Vec<_>>().join(", ")
-}
-
-/// The plan for a person: arms, benchmarks, what is skipped, the order, and the time at most.
-pub fn describe(plan: &Plan) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "arms, in {} blocks, seed {}:", plan.blocks, plan.seed);
-    for arm in &plan.arms {
-        let twin = arm
-            .twin_of
-            .map(|of| format!(" (twin of {})", plan.arms[of].label));
-        let program = match arm.argv.is_empty() {
-            true => "the kernel's own scheduler".to_string(),
-            false => shell_words::join(&arm.argv),
-        };
-        let _ = writeln!(
-            text,
-            "  {}{}: {program}",
-            arm.label,
-            twin.unwrap_or_default()
-        );
-    }
-    let _ = writeln!(text, "benchmarks:");
-    for benchmark in &plan.benchmarks {
-        let (name, limit) = (&benchmark.name, benchmark.timeout_s);
-        let _ = writeln!(text, "  {name} (at most {limit} s): {}", benchmark.command);
-    }
-    for skipped in &plan.skipped {
-        let _ = writeln!(text, "  {} is skipped: {}", skipped.name, skipped.reason);
-    }
-    let _ = writeln!(text, "order:");
-    for number in 0..plan.blocks {
-        let slots = order::block(plan.seed, number, plan.arms.len(), plan.benchmarks.len());
-        let runs = slots.chunks(plan.arms.len()).map(|slots| {
-            let names: Vec<&str> = slots
-                .iter()
-                .map(|s| plan.arms[s.arm].label.as_str())
-                .collect();
-            let benchmark = slots
-                .first()
-                .map_or("", |s| &plan.benchmarks[s.benchmark].name);
-            format!("{benchmark} by {}", names.join(", "))
-        });
-        let _ = writeln!(
-            text,
-            "  {}: {}",
-            number + 1,
-            runs.collect::<Vec<_>>().join("; ")
-        );
-    }
-    let (runs, settle, limit) = at_most(plan);
-    let _ = writeln!(
-        text,
-        "{runs} runs; at least {} of settling, at most {} if every benchmark takes all its time, plus the \
-         loading of schedulers",
-        duration(settle),
-        duration(limit)
-    );
-    text
-}
-
-/// Runs, the time that is certain, and the time if every run takes as long as it may.
-fn at_most(plan: &Plan) -> (u64, Duration, Duration) {
-    let rounds = u64::from(plan.blocks) * plan.arms.len() as u64;
-    let runs = rounds * plan.benchmarks.len() as u64;
-    let settle = Duration::from_millis(plan.settle_ms.saturating_mul(runs));
-    let limits: u64 = plan.benchmarks.iter().map(|b| b.timeout_s).sum();
-    (
-        runs,
-        settle,
-        settle + Duration::from_secs(limits.saturating_mul(rounds)),
-    )
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a person sees while a comparison goes on: a bar with the time left on a terminal, plain lines
-//! elsewhere; on stderr, so that reports can be piped.
+//! What a person sees while a comparison goes on: a bar with the time left on a terminal that can show
+//! one, plain lines elsewhere; on stderr, so that reports can be piped.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -23,13 +23,18 @@ impl Progress {
     /// `left`: runs that are still to be made, of each benchmark; `done` were made before.
     pub fn new(left: Vec<usize>, done: usize) -> Progress {
         let total = left.iter().sum::<usize>() + done;
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = terminal.then(|| {
             let bar = ProgressBar::new(total as u64).with_position(done as u64);
             let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {wide_msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar.enable_steady_tick(Duration::from_secs(1));
             bar
         });
+        // A terminal that cannot move its cursor (TERM=dumb) shows no bar: it gets lines.
+        let bar = bar.filter(|bar| !bar.is_hidden() && !is_dumb());
+        if let Some(bar) = &bar {
+            bar.enable_steady_tick(Duration::from_secs(1));
+        }
         Progress {
             bar,
             total,
@@ -89,6 +94,10 @@ impl Progress {
             None => String::new(),
         }
     }
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
 }
 
 /// Time for the runs that are left; a benchmark that has not run yet is taken for an average one.

@@ -17,8 +17,11 @@ use super::record::{FORMAT, Plan, Record};
 /// Why a results file cannot be used.
 #[derive(Debug, Error)]
 pub enum ResultsError {
-    #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
+    /// Its text says all; with a source it would be said twice.
+    #[error("{}: {error}", path.display())]
+    Io { path: PathBuf, error: io::Error },
+    #[error("{}: {error}; all runs before this one are in it, and once it can be written again, go on: scx_ballast compare --resume --results {}", path.display(), path.display())]
+    Append { path: PathBuf, error: io::Error },
     #[error("{} exists: --resume continues it, --results names another", path.display())]
     Exists { path: PathBuf },
     #[error("{} is being written by another comparison", path.display())]
@@ -35,10 +38,7 @@ pub enum ResultsError {
 
 /// All records of a file; the first is its plan.
 pub fn read(path: &Path) -> Result<Vec<Record>, ResultsError> {
-    let failed = |source| ResultsError::Io {
-        path: path.to_path_buf(),
-        source,
-    };
+    let failed = |error| io_error(path, error);
     let mut text = Vec::new();
     File::open(path)
         .and_then(|mut file| file.read_to_end(&mut text))
@@ -116,18 +116,31 @@ pub struct Writer {
     path: PathBuf,
 }
 
+/// Whether a new file can be made of that name; it is not there afterwards.
+pub fn check_new(path: &Path) -> Result<(), ResultsError> {
+    create_new(path)?;
+    std::fs::remove_file(path).map_err(|error| io_error(path, error))
+}
+
+fn create_new(path: &Path) -> Result<File, ResultsError> {
+    let opened = OpenOptions::new().append(true).create_new(true).open(path);
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => ResultsError::Exists {
+            path: path.to_path_buf(),
+        },
+        _ => io_error(path, error),
+    })
+}
+
 impl Writer {
     /// A new file that begins with `plan`.
     pub fn create(path: &Path, plan: &Plan) -> Result<Writer, ResultsError> {
-        let opened = OpenOptions::new().append(true).create_new(true).open(path);
-        let file = opened.map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => ResultsError::Exists {
-                path: path.to_path_buf(),
-            },
-            _ => io_error(path, source),
-        })?;
-        let mut writer = Writer::lock(file, path)?;
-        writer.append(&Record::Plan(Box::new(plan.clone())))?;
+        let mut writer = Writer::lock(create_new(path)?, path)?;
+        if let Err(error) = writer.write(&Record::Plan(Box::new(plan.clone()))) {
+            // Nobody can resume a file without a plan, and it would be in the way.
+            let _ = std::fs::remove_file(path);
+            return Err(io_error(path, error));
+        }
         // The name is as durable as the content only if its folder was synced.
         if let Some(folder) = path.canonicalize().ok().as_deref().and_then(Path::parent) {
             let _ = File::open(folder).and_then(|folder| folder.sync_all());
@@ -138,17 +151,17 @@ impl Writer {
     /// An old file and what it holds; a cut last line is taken away.
     pub fn resume(path: &Path) -> Result<(Writer, Vec<Record>), ResultsError> {
         let opened = OpenOptions::new().read(true).append(true).open(path);
-        let writer = Writer::lock(opened.map_err(|source| io_error(path, source))?, path)?;
+        let writer = Writer::lock(opened.map_err(|error| io_error(path, error))?, path)?;
         let mut text = Vec::new();
         let mut file = &writer.file;
         file.read_to_end(&mut text)
-            .map_err(|source| io_error(path, source))?;
+            .map_err(|error| io_error(path, error))?;
         let (records, whole) = parse(path, &text)?;
         if whole < text.len() as u64 {
             writer
                 .file
                 .set_len(whole)
-                .map_err(|source| io_error(path, source))?;
+                .map_err(|error| io_error(path, error))?;
         }
         Ok((writer, records))
     }
@@ -162,17 +175,23 @@ impl Writer {
             Err(TryLockError::WouldBlock) => Err(ResultsError::Locked {
                 path: path.to_path_buf(),
             }),
-            Err(TryLockError::Error(source)) => Err(io_error(path, source)),
+            Err(TryLockError::Error(error)) => Err(io_error(path, error)),
         }
     }
 
     /// Adds a record, for good.
     pub fn append(&mut self, record: &Record) -> Result<(), ResultsError> {
-        let failed = |source| io_error(&self.path, source);
-        let mut line = serde_json::to_vec(record).map_err(|error| failed(error.into()))?;
+        self.write(record).map_err(|error| ResultsError::Append {
+            path: self.path.clone(),
+            error,
+        })
+    }
+
+    fn write(&mut self, record: &Record) -> io::Result<()> {
+        let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
-        (&self.file).write_all(&line).map_err(failed)?;
-        self.file.sync_data().map_err(failed)
+        (&self.file).write_all(&line)?;
+        self.file.sync_data()
     }
 
     pub fn path(&self) -> &Path {
@@ -180,9 +199,9 @@ impl Writer {
     }
 }
 
-fn io_error(path: &Path, source: io::Error) -> ResultsError {
+fn io_error(path: &Path, error: io::Error) -> ResultsError {
     ResultsError::Io {
         path: path.to_path_buf(),
-        source,
+        error,
     }
 }

@@ -26,12 +26,10 @@ use super::record::{Arm, Benchmark, Discarded, Evidence, Fact, Plan, Record, Run
 use super::results::Writer;
 use super::roots::Roots;
 use super::stop::Stop;
-use super::utc;
+use super::{tail, utc};
 
 /// How often a run is tried.
 pub const TRIES: u32 = 3;
-/// How much of a failed benchmark's output is shown.
-const SHOWN_LINES: usize = 10;
 
 /// How carrying out a plan ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,14 +91,14 @@ impl Runner<'_> {
     /// Makes all runs of the plan that `records` do not have.
     pub fn run(&mut self, records: &[Record], writer: &mut Writer) -> Result<Outcome> {
         let plan = self.plan;
-        let made: BTreeSet<_> = records.iter().filter_map(slot_of).collect();
+        let made = made(records);
         let all = order::all(
             plan.seed,
             plan.blocks,
             plan.arms.len(),
             plan.benchmarks.len(),
         );
-        let missing = |slot: &&Slot| !made.contains(&(slot.block, slot.arm, slot.benchmark));
+        let missing = |slot: &&Slot| !made.contains(&key(slot));
         let todo: Vec<Slot> = all.iter().filter(missing).copied().collect();
         let mut left = vec![0; plan.benchmarks.len()];
         todo.iter().for_each(|slot| left[slot.benchmark] += 1);
@@ -287,8 +285,20 @@ impl Runner<'_> {
     }
 }
 
+/// Block, arm and benchmark of a run: there is one of each.
+pub type Key = (u32, usize, usize);
+
+pub fn key(slot: &Slot) -> Key {
+    (slot.block, slot.arm, slot.benchmark)
+}
+
+/// The runs that were made and count.
+pub fn made(records: &[Record]) -> BTreeSet<Key> {
+    records.iter().filter_map(key_of).collect()
+}
+
 /// The run that a record is of, if it counts.
-fn slot_of(record: &Record) -> Option<(u32, usize, usize)> {
+fn key_of(record: &Record) -> Option<Key> {
     match record {
         Record::Run(run) => Some((run.block, run.arm, run.benchmark)),
         Record::Plan(_) | Record::Discarded(_) => None,
@@ -325,13 +335,10 @@ fn judge(done: &Done, limit: Duration) -> Result<(), String> {
 
 /// The end of what a benchmark printed, as the rest of a message.
 fn shown(done: &Done) -> String {
-    let both = [&done.stdout, &done.stderr];
-    let lines: Vec<&str> = both.iter().flat_map(|text| text.lines()).collect();
-    match lines.is_empty() {
-        true => "; it printed nothing".into(),
-        false => {
-            let last = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
-            format!("\nit printed:\n{}", last.join("\n"))
-        }
+    let both = [&done.stdout, &done.stderr].map(|text| tail::of(text));
+    let both: Vec<String> = both.into_iter().flatten().collect();
+    match tail::of(&both.join("\n")) {
+        None => "; it printed nothing".into(),
+        Some(printed) => format!("\nit printed:\n{printed}"),
     }
 }

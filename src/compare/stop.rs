@@ -26,12 +26,13 @@ impl Stop {
         })
     }
 
-    /// One that signals set. Once per process.
-    pub fn on_signals() -> Result<Stop> {
+    /// One that signals set, until they are released. Once per process.
+    pub fn on_signals() -> Result<(Stop, Signals)> {
         let stop = Stop::new()?;
         let told = stop.clone();
+        let signals = Signals::found();
         ctrlc::set_handler(move || told.set()).context("installing the signal handler")?;
-        Ok(stop)
+        Ok((stop, signals))
     }
 
     /// The user has spoken.
@@ -61,6 +62,31 @@ impl Stop {
                     return false;
                 }
             }
+        }
+    }
+}
+
+/// What signals did before they set a [`Stop`].
+pub struct Signals(Vec<(libc::c_int, libc::sigaction)>);
+
+impl Signals {
+    fn found() -> Signals {
+        let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+        let found = signals.map(|signal| {
+            // SAFETY: a structure of numbers and pointers, for which zeroes are valid: SIG_DFL.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            // SAFETY: `action` is to be written to; nothing is changed.
+            unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
+            (signal, action)
+        });
+        Signals(found.into())
+    }
+
+    /// From now on they do it again: nothing asks the [`Stop`] any more.
+    pub fn release(self) {
+        for (signal, action) in self.0 {
+            // SAFETY: `action` is one that the kernel gave for this signal.
+            unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
         }
     }
 }

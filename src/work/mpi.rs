@@ -42,7 +42,7 @@ use super::crew::Crew;
 use super::mpi_rank::{Places, Plan, Slot};
 use super::numbers::{median, spread};
 use super::output::{Output, ResultLine};
-use super::{clock, mpi_rank};
+use super::{clock, memory, mpi_rank};
 
 /// Flags of `work mpi`.
 #[derive(Debug, Args)]
@@ -58,6 +58,7 @@ pub struct MpiArgs {
 
 /// Starts the ranks, waits for them, and sums up.
 pub fn run(args: &MpiArgs, output: &mut Output) -> Result<ResultLine> {
+    memory::check(u64::from(args.plan.ranks) * u64::from(args.plan.memory_mib))?;
     let nodes = NodeMap::detect()?;
     let places = Arc::new(Places::new(&args.plan)?);
     let sleep = args.sleep_ms * 1_000_000;

@@ -51,7 +51,7 @@ use super::output::{NOT_AVAILABLE, Output, ResultLine};
 use super::pages::page_size;
 use super::times::Times;
 use super::{clock, memory};
-use crate::cli;
+use crate::cli::{self, UsageError};
 
 /// Flags of `work numa-mem`.
 #[derive(Debug, Args)]
@@ -71,14 +71,15 @@ const MOST_WORKERS: usize = 4096;
 pub fn run(args: &NumaMemArgs, output: &mut Output) -> Result<ResultLine> {
     let plan = &args.plan;
     if plan.total_mib() == 0 {
-        bail!("no memory to work on: give --shared-mib, --local-mib, or both");
+        let text = "no memory to work on: give --shared-mib, --local-mib, or both";
+        return Err(UsageError::new(text).into());
     }
     if plan.workers() > MOST_WORKERS {
-        bail!(
-            "{} processes of {} threads are more than {MOST_WORKERS} threads in all",
-            plan.processes,
-            plan.threads
+        let (processes, threads) = (plan.processes, plan.threads);
+        let text = format!(
+            "{processes} processes of {threads} threads are more than {MOST_WORKERS} threads in all"
         );
+        return Err(UsageError::new(text).into());
     }
     memory::check(plan.total_mib())?;
     let nodes = NodeMap::detect()?;

@@ -28,7 +28,7 @@ use super::futex::Gate;
 use super::output::{Output, ResultLine};
 use super::shared::{Shareable, Shared};
 use super::times::{Recorder, Sent, Times};
-use crate::cli;
+use crate::cli::{self, UsageError};
 use crate::machine::cpulist;
 
 /// Flags of `work wakeups`.
@@ -90,9 +90,16 @@ impl Slot {
 
 /// Lets sleepers and hogs run and sums up.
 pub fn run(args: &WakeupsArgs, output: &mut Output) -> Result<ResultLine> {
+    let (length, period) = (clock::nanos(args.seconds), args.period_us * 1000);
+    // When the first of them wakes.
+    if period / u64::from(args.sleepers) >= length {
+        return Err(UsageError::new(
+            "no sleeper would wake: --seconds must be longer than --period-us",
+        )
+        .into());
+    }
     let cpus = CpuSet::or_first(args.cpus.as_ref())?;
     let places = places(&cpus, args.pin)?;
-    let (length, period) = (clock::nanos(args.seconds), args.period_us * 1000);
     let gate = Shared::<Gate>::new(1)?;
     let slots = Shared::<Slot>::new(args.sleepers as usize)?;
 
@@ -170,7 +177,7 @@ fn summary(
     }
     let late = Times::of(slots.iter().map(|slot| &slot.late))?;
     if late.samples() == 0 {
-        bail!("no sleeper woke: --seconds must be longer than --period-us");
+        bail!("no sleeper woke in time: give more --seconds");
     }
     Ok(ResultLine::new("wakeups")
         .with("cpus", cpulist::format(cpus.iter()))

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A fake kernel, fake schedulers and a suite whose benchmarks look at them.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -22,11 +24,11 @@ get = "nowhere"
 unit = "s"
 better = "lower"
 mean = "arithmetic"
-pattern = '^number ([0-9.]+)'
+pattern = '^number ([0-9.e+-]+)'
 "#;
 
 /// Name, time-out and command; `quick` does what the file `once` says, once.
-const BENCHMARKS: [(&str, u32, &str); 9] = [
+const BENCHMARKS: [(&str, u32, &str); 12] = [
     (
         "quick",
         20,
@@ -51,6 +53,17 @@ const BENCHMARKS: [(&str, u32, &str); 9] = [
         "echo number $(cat $FAKE/proc/sys/kernel/numa_balancing)",
     ),
     ("nice", 20, "echo number $(nice)"),
+    (
+        "flood",
+        20,
+        "head -c 40000000 /dev/zero | tr '\\0' x; exit 3",
+    ),
+    (
+        "line",
+        20,
+        "printf 'number '; head -c 2000000 /dev/zero | tr '\\0' 1; printf e; echo number e",
+    ),
+    ("absurd", 20, "echo number 1e308"),
     ("missing", 20, "scx-ballast-no-such-program"),
 ];
 

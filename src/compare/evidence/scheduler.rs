@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::compare::record::Fact;
 use crate::compare::roots::{Roots, convert};
+use crate::compare::tail;
 
 /// Where every scheduler that uses scx_stats listens.
 const SOCKET: &str = "var/run/scx/root/stats";
@@ -93,7 +94,10 @@ impl Statistics {
         let mut answer: Value = serde_json::from_str(&line).map_err(|e| e.to_string())?;
         match answer["errno"].as_i64() {
             Some(0) => Ok(answer["args"]["resp"].take()),
-            _ => Err(format!("the scheduler answers {}", answer["args"]["resp"])),
+            _ => {
+                let text = answer["args"]["resp"].to_string();
+                Err(format!("the scheduler answers {}", tail::beginning(&text)))
+            }
         }
     }
 }

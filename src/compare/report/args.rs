@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The flags of `compare report`, and where a report goes.
 
-use std::fs;
-use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use tempfile::NamedTempFile;
 
 use super::{Format, Style, source};
+use crate::cli::UsageError;
 use crate::compare::analysis::{Analysis, analyse};
+use crate::compare::destination::{self, DestinationError};
 use crate::compare::record::Record;
 
 /// Columns of a table that does not go to a terminal.
@@ -18,7 +21,7 @@ const COLUMNS: usize = 100;
 /// Render the report of a comparison, or of the same comparison on several machines, again.
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
-    /// Results files, one for each machine, or JSON reports.
+    /// Results files, one for each machine, or JSON reports; - is standard input.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -41,15 +44,71 @@ pub struct Look {
 
 /// Reads the files, analyses them together, and writes the report.
 pub fn run(args: &ReportArgs) -> Result<()> {
+    if let Some(output) = &args.look.output {
+        let inputs: Vec<&Path> = args.files.iter().map(|file| real(file)).collect();
+        check_output(output, &inputs)?;
+    }
     let (mut names, mut machines) = (Vec::new(), Vec::new());
     for file in &args.files {
-        for machine in source::read(file)? {
-            names.push(machine.name);
+        let kept = keep(file)?;
+        let read = kept.as_ref().map_or(real(file), |kept| kept.path());
+        for machine in source::read(read)? {
+            // What a copy is called says nothing.
+            let is_own = Path::new(&machine.name) == read;
+            names.push(if is_own { shown(file) } else { machine.name });
             machines.push(machine.records);
         }
     }
     let analysis = analyse(&machines)?;
     args.look.write(&machines, &names, &analysis)
+}
+
+/// Whether a report that is made from `inputs` can go to `output`.
+pub fn check_output(output: &Path, inputs: &[&Path]) -> Result<()> {
+    match destination::check(output, inputs) {
+        Err(error @ DestinationError::NotWritable { .. }) => Err(error.into()),
+        Err(error) => Err(UsageError::new(error).into()),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// `-` is standard input.
+fn real(file: &Path) -> &Path {
+    match file == Path::new("-") {
+        true => Path::new("/dev/stdin"),
+        false => file,
+    }
+}
+
+fn shown(file: &Path) -> String {
+    match real(file) == Path::new("/dev/stdin") {
+        true => "standard input".into(),
+        false => file.display().to_string(),
+    }
+}
+
+/// A copy of what can be read only once, such as a pipe; readers of files look several times.
+fn keep(file: &Path) -> Result<Option<NamedTempFile>> {
+    let file = real(file);
+    let once = fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if !once {
+        return Ok(None);
+    }
+    let name = format!("scx_ballast {} ", shown(file).replace('/', "-"));
+    let mut copy = tempfile::Builder::new()
+        .prefix(&name)
+        .tempfile()
+        .context("making a copy of a pipe")?;
+    // Standard input itself: a socket has no name that could be opened.
+    let mut from: Box<dyn Read> = match file == Path::new("/dev/stdin") {
+        true => Box::new(io::stdin().lock()),
+        false => {
+            let opened = File::open(file);
+            Box::new(opened.with_context(|| format!("cannot read {}", shown(file)))?)
+        }
+    };
+    io::copy(&mut from, &mut copy).with_context(|| format!("cannot copy {}", shown(file)))?;
+    Ok(Some(copy))
 }
 
 impl Look {

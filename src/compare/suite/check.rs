@@ -19,6 +19,9 @@ use crate::compare::record::{Better, Mean, Metric};
 /// More would need more blocks than anybody waits for: each costs power in Holm's correction.
 pub(super) const MOST_PRIMARIES: usize = 5;
 
+/// A week. A run that takes longer is a mistake, or of no use to a comparison.
+const LONGEST_S: u64 = 7 * 24 * 3600;
+
 /// The value of `least.open_files`, for `ulimit -n` in a command.
 pub(super) const OPEN_FILES: &str = "open_files";
 
@@ -31,6 +34,7 @@ pub(super) fn suite(text: &str) -> Checked<Suite> {
         (span, Problem::Syntax(error.message().to_owned()))
     })?;
     name(&file.name)?;
+    line(file.description.get_ref(), file.description.span())?;
     for need in file.needs.values() {
         self::need(need)?;
     }
@@ -49,7 +53,7 @@ pub(super) fn suite(text: &str) -> Checked<Suite> {
     primaries(&file.benchmark, &entries)?;
     Ok(Suite {
         name: file.name.into_inner(),
-        description: file.description,
+        description: file.description.into_inner(),
         entries,
     })
 }
@@ -80,8 +84,9 @@ fn primaries(benchmarks: &[BenchmarkEntry], entries: &[Entry]) -> Checked<()> {
 }
 
 fn need(need: &Spanned<Need>) -> Checked<()> {
+    line(&need.get_ref().get, need.span())?;
     match (&need.get_ref().program, &need.get_ref().file) {
-        (Some(_), None) | (None, Some(_)) => Ok(()),
+        (Some(name), None) | (None, Some(name)) if !name.trim().is_empty() => Ok(()),
         _ => Err(contradiction(
             need.span(),
             "expected either program or file, and get",
@@ -90,6 +95,7 @@ fn need(need: &Spanned<Need>) -> Checked<()> {
 }
 
 fn metric(name: &str, entry: &Spanned<MetricEntry>, primary: bool) -> Checked<Metric> {
+    line(&entry.get_ref().unit, entry.span())?;
     let entry = entry.get_ref();
     let pattern = entry.pattern.get_ref();
     extract::compile(pattern).map_err(|why| (entry.pattern.span(), Problem::Pattern(why)))?;
@@ -120,6 +126,18 @@ fn entry(file: &SuiteFile, entry: &BenchmarkEntry) -> Checked<Entry> {
         return Err(contradiction(
             entry.timeout_s.span(),
             "expected a second or more",
+        ));
+    }
+    if *entry.timeout_s.get_ref() > LONGEST_S {
+        return Err(contradiction(
+            entry.timeout_s.span(),
+            "expected a week at most",
+        ));
+    }
+    if entry.command.get_ref().trim().is_empty() {
+        return Err(contradiction(
+            entry.command.span(),
+            "a command that runs nothing",
         ));
     }
     let scale = entry.scale.as_ref().map(scale).transpose()?;
@@ -200,6 +218,10 @@ fn metrics<'a>(
         .find(|name| !names().any(|n| n == name.get_ref()))
     {
         return Err(reference("metric", stray, names()));
+    }
+    let mut once = BTreeSet::new();
+    if let Some(again) = primary.iter().find(|name| !once.insert(name.get_ref())) {
+        return Err(contradiction(again.span(), "the same metric twice"));
     }
     if let Some(scale) = scale
         && primary.is_empty() != (scale.primaries() == 0)
@@ -330,6 +352,17 @@ fn name(name: &Spanned<String>) -> Checked<()> {
     match is_name(name.get_ref()) {
         true => Ok(()),
         false => Err((name.span(), Problem::Name(format!("{:?}", name.get_ref())))),
+    }
+}
+
+/// Text that lists and reports have in one line.
+fn line(text: &str, span: Range<usize>) -> Checked<()> {
+    match text.contains(char::is_control) {
+        true => Err(contradiction(
+            span,
+            "expected one line, without control characters",
+        )),
+        false => Ok(()),
     }
 }
 

@@ -11,8 +11,11 @@ use thiserror::Error;
 pub enum SuiteError {
     #[error("there is no built-in suite {name:?}; there are {}", known.join(", "))]
     Unknown { name: String, known: Vec<String> },
-    #[error("cannot read the suite {file}: {source}")]
-    Read { file: String, source: io::Error },
+    /// Its text says all; with a source it would be said twice.
+    #[error("cannot read the suite {file}: {error}")]
+    Read { file: String, error: io::Error },
+    #[error("the suite {file} is larger than {most} bytes; is it one?")]
+    TooLarge { file: String, most: u64 },
     #[error("{file}:{line}: {problem}")]
     Bad {
         file: String,
@@ -34,7 +37,7 @@ pub enum Problem {
     Duplicate(String),
     #[error("a suite without a benchmark")]
     Empty,
-    #[error("{found} is no {kind} of this suite, expected one of {}", known.join(", "))]
+    #[error("{found} is no {kind} of this suite, {}", expected(known))]
     Reference {
         kind: &'static str,
         found: String,
@@ -52,6 +55,13 @@ pub enum Problem {
     Primaries(usize, usize),
     #[error("{0}")]
     Contradiction(&'static str),
+}
+
+fn expected(known: &[String]) -> String {
+    match known {
+        [] => "which has none".into(),
+        known => format!("expected one of {}", known.join(", ")),
+    }
 }
 
 /// A problem and the bytes of the file that it is about.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what a benchmark printed to numbers.
 //!
-//! Either every metric has a finite number or there is an error: half a result is none. In patterns
+//! Either every metric has a number that can be compared or there is an error: half a result is none. In patterns
 //! `^` and `$` are the ends of a line; standard output comes before standard error.
 
 use std::collections::BTreeMap;
@@ -10,14 +10,25 @@ use regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
 use crate::compare::record::{Metric, Pick};
+use crate::compare::tail;
+
+/// The values that count, but for their sign and 0: far inside of what the analysis can compute with,
+/// far outside of what anything on a computer amounts to.
+const SMALLEST: f64 = 1e-15;
+const LARGEST: f64 = 1e15;
 
 /// Why a run gave no result.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 pub enum ExtractError {
     #[error("metric {metric}: nothing in the output matches {pattern}")]
     Missing { metric: String, pattern: String },
     #[error("metric {metric}: the output has {text:?} where a number should be")]
     NotANumber { metric: String, text: String },
+    #[error(
+        "metric {metric}: {value:e} is no value that can be compared: expected 0, or one from {SMALLEST:e} to \
+         {LARGEST:e}; with `scale` a suite changes the unit"
+    )]
+    Absurd { metric: String, value: f64 },
     #[error("metric {metric}: {problem}")]
     Pattern { metric: String, problem: String },
 }
@@ -25,7 +36,7 @@ pub enum ExtractError {
 /// The numbers of a run, by name of the metric.
 ///
 /// # Errors
-/// A metric matches nothing, or something that is no finite number.
+/// A metric matches nothing, or something that is no finite number or an absurd one.
 pub fn extract(
     metrics: &[Metric],
     stdout: &str,
@@ -50,7 +61,7 @@ fn one(metric: &Metric, output: &str) -> Result<f64, ExtractError> {
         let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
         number.ok_or_else(|| ExtractError::NotANumber {
             metric: name(),
-            text: text.to_owned(),
+            text: tail::beginning(text),
         })
     });
     let numbers: Vec<f64> = numbers.collect::<Result<_, _>>()?;
@@ -58,7 +69,15 @@ fn one(metric: &Metric, output: &str) -> Result<f64, ExtractError> {
         metric: name(),
         pattern: metric.pattern.clone(),
     })?;
-    Ok(picked * metric.scale)
+    let value = picked * metric.scale;
+    let fits = value == 0.0 && picked == 0.0 || (SMALLEST..=LARGEST).contains(&value.abs());
+    match fits {
+        true => Ok(value),
+        false => Err(ExtractError::Absurd {
+            metric: name(),
+            value,
+        }),
+    }
 }
 
 fn pick(pick: Pick, numbers: &[f64]) -> Option<f64> {
@@ -154,6 +173,27 @@ mod tests {
         assert_eq!(error("^t (.*)", "t 1\nt nan\nt 2"), nan);
         assert!(error("(", "t 1").contains("not a regular expression"));
         assert!(error("t", "t 1").contains("has no group"));
+    }
+
+    #[test]
+    fn absurd_values_do_not_count() {
+        let value = |text: &str, scale| {
+            let output = format!("t {text}\nt {text}");
+            extract(&[metric("^t (.*)", Pick::Sum, scale)], &output, "")
+        };
+        for text in ["0", "-0.0", "-3", "4e14", "1e-15"] {
+            let found = value(text, 1.0).unwrap()["m"];
+            assert_eq!(found, 2.0 * text.parse::<f64>().unwrap());
+        }
+        for text in ["1e308", "-1e308", "1e16", "1e-16", "5e-324", "-1e-300"] {
+            let error = value(text, 1.0).unwrap_err().to_string();
+            assert!(error.contains("no value that can be compared"), "{error}");
+        }
+        assert!(value("1", 1e20).is_err() && value("1", 1e-20).is_err());
+        // One that the scale makes to nothing is not 0.
+        assert!(value("1e-300", 1e-300).is_err());
+        let long = value(&"x".repeat(1 << 20), 1.0).unwrap_err().to_string();
+        assert!(long.len() < 1000, "{} bytes", long.len());
     }
 
     #[test]

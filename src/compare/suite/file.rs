@@ -14,7 +14,7 @@ use crate::compare::record::{Better, Mean, Pick};
 #[serde(deny_unknown_fields)]
 pub(super) struct SuiteFile {
     pub name: Spanned<String>,
-    pub description: String,
+    pub description: Spanned<String>,
     /// What benchmarks may need, by a name that they refer to.
     #[serde(default)]
     pub needs: BTreeMap<String, Spanned<Need>>,

@@ -29,6 +29,8 @@ mod host;
 mod resolve;
 mod template;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use super::record::Metric;
@@ -60,6 +62,9 @@ const BUILTIN: [(&str, &str); 10] = builtin![
     "stress-ng",
     "perf-sched",
 ];
+
+/// The largest suite file, in bytes.
+const LARGEST: u64 = 1 << 20;
 
 /// A suite that makes sense.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,12 +161,20 @@ impl Suite {
     /// The suite in a file.
     ///
     /// # Errors
-    /// The file cannot be read or is no suite.
+    /// The file cannot be read, is too large, or is no suite.
     pub fn read(path: &Path) -> Result<Suite, SuiteError> {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Suite::parse(&file, &text),
-            Err(source) => Err(SuiteError::Read { file, source }),
+        let mut text = String::new();
+        // Devices have no size and no end.
+        let read =
+            File::open(path).and_then(|opened| opened.take(LARGEST + 1).read_to_string(&mut text));
+        match read {
+            Err(error) => Err(SuiteError::Read { file, error }),
+            Ok(_) if text.len() as u64 > LARGEST => Err(SuiteError::TooLarge {
+                file,
+                most: LARGEST,
+            }),
+            Ok(_) => Suite::parse(&file, &text),
         }
     }
 

@@ -19,6 +19,7 @@
 //! - docs/statistics.md says what was chosen and why, with the measured rates of error.
 
 mod bootstrap;
+mod brief;
 mod contrast;
 mod describe;
 mod error;
@@ -31,6 +32,7 @@ mod random;
 mod warnings;
 
 pub use bootstrap::MIN_PAIRS;
+pub use brief::{brief, cut};
 pub use error::AnalysisError;
 pub use family::{SIGNIFICANT, TooFewBlocks};
 pub use judge::{Settings, analyse, analyse_with};

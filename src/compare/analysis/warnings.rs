@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::compare::record::{Mean, Plan};
 
+use super::brief::brief;
 use super::family::{SIGNIFICANT, TooFewBlocks};
 use super::gather::{Gathered, Machine};
 use super::{Row, Verdict};
@@ -59,7 +60,7 @@ fn of_file(machines: &[Machine], index: usize, warnings: &mut Vec<String>) {
         let runs = if count == 1 { "run was" } else { "runs were" };
         warnings.push(format!(
             "{prefix}{count} {runs} discarded, the first because: {}",
-            first.reason.lines().next().unwrap_or_default()
+            brief(&first.reason)
         ));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::content::clean;
+use super::content::clean_brief;
 use super::number;
 use crate::compare::record::{Evidence, Fact, Run, SchedulerUse};
 
@@ -178,7 +178,7 @@ fn pool_with<'a>(
                 total.amount += share.amount;
                 total.over += share.over;
             }
-            Fact::NotAvailable(reason) => *reasons.entry(reason).or_default() += 1,
+            Fact::NotAvailable(reason) => *reasons.entry(clean_brief(&reason)).or_default() += 1,
         }
     }
     if of == 0 {
@@ -186,7 +186,7 @@ fn pool_with<'a>(
     }
     if known == 0 {
         let usual = reasons.into_iter().max_by_key(|(_, times)| *times);
-        return Pooled::NotAvailable(clean(&usual.map_or(String::new(), |(reason, _)| reason)));
+        return Pooled::NotAvailable(usual.map_or(String::new(), |(reason, _)| reason));
     }
     match total.over > 0.0 {
         true => Pooled::Known {

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ReportError;
-use super::content::clean;
+use super::content::{clean, clean_brief};
 use super::number;
-use crate::compare::analysis::{Analysis, ArmSummary, Row, Verdict};
+use crate::compare::analysis::{Analysis, ArmSummary, Row, Verdict, brief};
 use crate::compare::record::{Arm, Benchmark, Better, Discarded, Plan, Record, Run, Skipped};
 
 /// A comparison as reports see it.
@@ -69,7 +69,11 @@ impl<'a> Model<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Model {
             analysis,
-            arms: analysis.arms.iter().map(|label| clean(label)).collect(),
+            arms: analysis
+                .arms
+                .iter()
+                .map(|label| clean_brief(label))
+                .collect(),
             machines: with_unique_names(machines),
         })
     }
@@ -118,7 +122,11 @@ impl<'a> Model<'a> {
         self.machines.iter().find_map(|machine| {
             let at = machine.arms.iter().position(|to| *to == Some(arm))?;
             let twin = machine.plan.arms.get(at)?.twin_of?;
-            machine.plan.arms.get(twin).map(|arm| clean(&arm.label))
+            machine
+                .plan
+                .arms
+                .get(twin)
+                .map(|arm| clean_brief(&arm.label))
         })
     }
 
@@ -169,7 +177,7 @@ impl<'a> Machine<'a> {
             .ok_or_else(|| ReportError::NoPlan(clean(name)))?;
         let arms = plan.arms.iter();
         Ok(Machine {
-            name: clean(plan.environment.host.known().map_or(name, |host| host)),
+            name: clean_brief(plan.environment.host.known().map_or(name, |host| host)),
             plan,
             runs: records.iter().filter_map(as_run).collect(),
             discarded: records.iter().filter_map(as_discarded).collect(),
@@ -289,7 +297,7 @@ pub fn change(row: &Row, arm: usize) -> Option<Change> {
             (a.min(b), a.max(b))
         }),
         noise: difference.noise,
-        unit: Some(clean(&row.unit)),
+        unit: Some(clean_brief(&row.unit)),
         pairs: difference.pairs,
         p: difference.p,
         p_holm: difference.p_holm,
@@ -334,9 +342,13 @@ impl Change {
 pub fn row_label(row: &Row) -> String {
     let unit = match row.unit.is_empty() {
         true => String::new(),
-        false => format!(" ({})", row.unit),
+        false => format!(" ({})", brief(&row.unit)),
     };
-    clean(&format!("{} {}{unit}", row.benchmark, row.metric))
+    clean(&format!(
+        "{} {}{unit}",
+        brief(&row.benchmark),
+        brief(&row.metric)
+    ))
 }
 
 /// A block's change, of the kind that [`change`] tells.

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::scale::{Scale, WIDTH, px};
 use crate::compare::analysis::{Row, Sample};
 use crate::compare::record::Better;
-use crate::compare::report::content::clean;
+use crate::compare::report::content::{clean, clean_brief};
 use crate::compare::report::model::{Model, row_label, summary};
 use crate::compare::report::number;
 use crate::compare::report::parts::results::row_decimals;
@@ -49,7 +49,7 @@ fn samples(row: &Row, arm: usize, machine: usize) -> Vec<Sample> {
 }
 
 fn direction(row: &Row) -> String {
-    let unit = shorten(&clean(&row.unit), 24);
+    let unit = shorten(&clean_brief(&row.unit), 24);
     match row.better {
         Better::Lower => format!("{unit}; ← lower is better"),
         Better::Higher => format!("{unit}; higher is better →"),

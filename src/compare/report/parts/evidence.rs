@@ -2,7 +2,7 @@
 //! What was seen while the benchmarks ran, by arm.
 
 use crate::compare::record::Run;
-use crate::compare::report::content::{Block, Cell, Table, clean};
+use crate::compare::report::content::{Block, Cell, Table, clean_brief};
 use crate::compare::report::evidence::{self, Pooled, QUANTITIES};
 use crate::compare::report::model::Model;
 
@@ -21,7 +21,10 @@ pub fn section(model: &Model, verbose: bool) -> Vec<Block> {
     }
     if model.benchmarks().len() > 1 {
         for (suite, benchmark) in model.benchmarks() {
-            blocks.push(Block::Heading(format!("Evidence, {}", clean(benchmark))));
+            blocks.push(Block::Heading(format!(
+                "Evidence, {}",
+                clean_brief(benchmark)
+            )));
             blocks.push(Block::Table(summary(model, Some((suite, benchmark))).0));
         }
     }

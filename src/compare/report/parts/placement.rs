@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How evenly tasks, or where no benchmark told of tasks CPU time, lay on the nodes.
 
-use crate::compare::report::content::{Block, Cell, Table, clean};
+use crate::compare::report::content::{Block, Cell, Table, clean_brief};
 use crate::compare::report::evidence::{busy_by_node, spreads};
 use crate::compare::report::model::Model;
 use crate::compare::report::number;
@@ -41,7 +41,7 @@ fn tasks(model: &Model) -> Table {
             let values: Vec<f64> = spread.into_iter().map(f64::from).collect();
             range_cell(values, 0)
         });
-        table.row(std::iter::once(Cell::new(clean(key.1))).chain(cells));
+        table.row(std::iter::once(Cell::new(clean_brief(key.1))).chain(cells));
     }
     table
 }
@@ -60,7 +60,7 @@ fn busy(model: &Model) -> Table {
             continue;
         }
         let cells = gaps.into_iter().map(|gaps| range_cell(gaps, 0));
-        table.row(std::iter::once(Cell::new(clean(key.1))).chain(cells));
+        table.row(std::iter::once(Cell::new(clean_brief(key.1))).chain(cells));
     }
     table
 }

@@ -4,7 +4,7 @@
 
 use crate::compare::analysis::{ArmSummary, Row};
 use crate::compare::record::Mean;
-use crate::compare::report::content::{Cell, Table, Tone, clean};
+use crate::compare::report::content::{Cell, Table, Tone, clean_brief};
 use crate::compare::report::model::{Model, change, row_label, summary};
 use crate::compare::report::number;
 
@@ -32,7 +32,7 @@ pub fn table(model: &Model, suite: &str, verbose: bool) -> Table {
 }
 
 pub fn suite_name(suite: &str) -> String {
-    clean(suite)
+    clean_brief(suite)
 }
 
 fn add(table: &mut Table, row: &Row, arms: usize, verbose: bool) {

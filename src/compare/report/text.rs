@@ -87,7 +87,10 @@ fn table_lines(table: &Table, width: usize) -> Vec<String> {
 }
 
 fn natural_widths(table: &Table) -> Vec<usize> {
-    let mut widths: Vec<usize> = table.head.iter().map(|text| text.width()).collect();
+    let head = table.head.iter().enumerate();
+    let mut widths: Vec<usize> = head
+        .map(|(column, text)| text.width() + indent(table, column))
+        .collect();
     for row in &table.rows {
         if let Row::Cells(cells) = row {
             for (column, (width, cell)) in widths.iter_mut().zip(cells).enumerate() {

@@ -54,7 +54,7 @@ fn benchmark<'a>(model: &Model<'a>, machine: &Machine<'a>, key: Key<'a>) -> Mark
                 div class="plots" { @for map in &placed { (map) } }
             }
             @if let Some(shares) = &shares {
-                h4 { "Each node's share of the CPU time, all runs" }
+                h4 { "Each node's share of the CPU time, " (known_runs(model, machine, key)) }
                 div class="plots" { figure { (shares) } }
             }
         }
@@ -165,6 +165,16 @@ fn task_lines(repeats: &[&Vec<u32>], nodes: &[u32], most: u32) -> Vec<Line> {
             }
         })
         .collect()
+}
+
+/// How many runs tell of their node use, of how many.
+fn known_runs<'a>(model: &Model<'a>, machine: &Machine<'a>, key: Key<'a>) -> String {
+    let runs = || (0..model.arms.len()).flat_map(|arm| machine.runs(arm, Some(key)));
+    let known = runs().filter(|run| busy_by_node(run).is_some()).count();
+    match (known, runs().count()) {
+        (known, all) if known == all => "all runs".to_owned(),
+        (known, all) => format!("{known} of {all} runs"),
+    }
 }
 
 /// Busy time by node, weighted by how long runs took and how many CPUs a node has.

@@ -19,7 +19,12 @@ pub fn plot(model: &Model, row: &Row, machine: usize) -> Option<Markup> {
     let lanes: Vec<Vec<Sample>> = (0..model.arms.len())
         .map(|arm| samples(row, arm, machine))
         .collect();
-    let values = lanes.iter().flatten().map(|sample| sample.value);
+    if lanes.iter().all(Vec::is_empty) {
+        return None;
+    }
+    // Of all machines, so that plots side by side can be compared.
+    let values = row.arms.iter().flatten().flat_map(|arm| &arm.values);
+    let values = values.map(|sample| sample.value);
     let scale = Scale::around(values, 8.0, WIDTH - 8.0)?;
     let bottom = LANE * lanes.len() as f64 + 4.0;
     let height = bottom + 30.0;

@@ -3,7 +3,7 @@
 
 use crate::compare::record::Run;
 use crate::compare::report::content::{Block, Cell, Table, clean_brief};
-use crate::compare::report::evidence::{self, Pooled, QUANTITIES};
+use crate::compare::report::evidence::{self, Pooled, QUANTITIES, Quantity};
 use crate::compare::report::model::Model;
 
 /// A table over all benchmarks and, with `verbose`, one for each and the counters of /proc/vmstat.
@@ -49,7 +49,7 @@ pub fn summary<'a>(
             .collect();
         let labels = [Cell::new(quantity.name), Cell::new(quantity.unit)];
         table.row(labels.into_iter().chain(pooled.iter().map(cell)));
-        quantities.push((quantity.name, pooled));
+        quantities.push((quantity, pooled));
     }
     (table, notes(&quantities, &model.arms))
 }
@@ -72,12 +72,12 @@ fn cell(pooled: &Pooled) -> Cell {
 
 /// Why a quantity is not available, or of how many runs it is: one line for each reason, with all the
 /// quantities and arms that share it.
-fn notes(quantities: &[(&str, Vec<Pooled>)], arms: &[String]) -> Vec<String> {
+fn notes(quantities: &[(&Quantity, Vec<Pooled>)], arms: &[String]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for (quantity, pooled) in quantities {
         let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
         for (pooled, arm) in pooled.iter().zip(arms) {
-            if let Some(reason) = pooled.remark() {
+            if let Some(reason) = pooled.remark(quantity.unit) {
                 append(&mut reasons, reason, arm);
             }
         }
@@ -86,7 +86,7 @@ fn notes(quantities: &[(&str, Vec<Pooled>)], arms: &[String]) -> Vec<String> {
                 true => reason,
                 false => format!("{reason} ({})", of.join(", ")),
             };
-            append(&mut lines, text, quantity);
+            append(&mut lines, text, quantity.name);
         }
     }
     let lines = lines.into_iter();

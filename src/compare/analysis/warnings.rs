@@ -55,8 +55,9 @@ fn of_file(machines: &[Machine], index: usize, warnings: &mut Vec<String>) {
         let given_up = given_up(runs, discarded);
         warnings.push(match missing.saturating_sub(given_up) {
             0 => format!(
-                "{prefix}{} of {planned} runs: the other {missing} were tried and given up",
-                runs.len()
+                "{prefix}{} of {planned} runs: {missing} {} tried and given up",
+                runs.len(),
+                if missing == 1 { "was" } else { "were" }
             ),
             _ => format!(
                 "{prefix}unfinished: {} of {planned} runs; whoever stops when the numbers please fools himself, so resume it",

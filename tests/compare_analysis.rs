@@ -188,6 +188,214 @@ fn machines_are_blocks_and_matched_by_name() {
     assert!(warned(&found, "different kernels") && !warned(&found, "schedulers named"));
 }
 
+/// Two machines, named, on which the arm has a factor of its own.
+fn two_machines(blocks: u32, factors: [f64; 2], cv: f64) -> Vec<Vec<Record>> {
+    let of = |machine: usize| {
+        let mut records = comparison(&Made {
+            blocks,
+            cv,
+            factors: vec![1.0, factors[machine]],
+            ..made(20 + machine as u64)
+        });
+        plan(&mut records).environment.host = Fact::Known(format!("h{}", machine + 1));
+        records
+    };
+    vec![of(0), of(1)]
+}
+
+#[test]
+fn machines_that_contradict_each_other_have_no_common_effect() {
+    // 20 % less and 25 % more: the centre of the ratios is 1, of which neither machine knows.
+    for blocks in [4, 6, 12] {
+        let found = analysed(&two_machines(blocks, [0.8, 1.25], 0.005));
+        let effect = found.rows[0].arms[1]
+            .as_ref()
+            .unwrap()
+            .effect
+            .as_ref()
+            .unwrap();
+        assert!(effect.machines_differ && (effect.ratio - 1.0).abs() < 0.05);
+        assert_eq!(effect.verdict, Verdict::Undecided);
+        let (low, high) = effect.interval.unwrap();
+        assert!(low < 0.81 && high > 1.24, "{low} .. {high}");
+        assert!(
+            warned(&found, "contradict each other"),
+            "{:?}",
+            found.warnings
+        );
+        assert!(warned(&found, "bench/0 time under arm1"));
+        let changes: Vec<f64> = effect
+            .machines
+            .iter()
+            .map(|on| on.change.unwrap())
+            .collect();
+        assert!((changes[0] - 20.0).abs() < 2.0 && (changes[1] + 25.0).abs() < 2.0);
+        assert_eq!(effect.machines[1].pairs, blocks as usize);
+    }
+}
+
+#[test]
+fn machines_that_agree_or_cannot_tell_do_not_contradict() {
+    // Twice the same; the same way, but not as much; one that is too noisy to say; three blocks each.
+    for (files, verdict) in [
+        (two_machines(12, [1.2, 1.2], 0.02), Verdict::Worse),
+        (two_machines(12, [1.1, 1.4], 0.005), Verdict::Worse),
+        (two_machines(12, [1.2, 0.97], 0.2), Verdict::Undecided),
+        (two_machines(3, [0.8, 1.25], 0.005), Verdict::Undecided),
+    ] {
+        let found = analysed(&files);
+        let effect = found.rows[0].arms[1]
+            .as_ref()
+            .unwrap()
+            .effect
+            .as_ref()
+            .unwrap();
+        assert!(!effect.machines_differ);
+        assert_eq!(effect.verdict, verdict);
+        assert!(!warned(&found, "contradict"));
+    }
+    // What they do not say alike is in the interval.
+    let found = analysed(&two_machines(12, [1.1, 1.4], 0.005));
+    let effect = found.rows[0].arms[1]
+        .as_ref()
+        .unwrap()
+        .effect
+        .as_ref()
+        .unwrap();
+    let (low, high) = effect.interval.unwrap();
+    assert!(low < 1.11 && high > 1.39, "{low} .. {high}");
+    // One machine is not told apart from itself.
+    let found = analysed(&[comparison(&made(3))]);
+    assert!(
+        found.rows[0].arms[1]
+            .as_ref()
+            .unwrap()
+            .effect
+            .as_ref()
+            .unwrap()
+            .machines
+            .is_empty()
+    );
+}
+
+#[test]
+fn noise_does_not_vanish_where_copies_lie_apart_the_other_way() {
+    // A copy that is 10 % slower on one machine and 10 % faster on the other is no quiet copy.
+    let files: Vec<Vec<Record>> = [1.1, 1.0 / 1.1]
+        .into_iter()
+        .zip(30..)
+        .map(|(twin, seed)| {
+            comparison(&Made {
+                cv: 0.005,
+                factors: vec![1.0, 1.05, twin],
+                twin: true,
+                ..made(seed)
+            })
+        })
+        .collect();
+    let found = analysed(&files);
+    let effect = found.rows[0].arms[1]
+        .as_ref()
+        .unwrap()
+        .effect
+        .clone()
+        .unwrap();
+    assert!(effect.noise.unwrap() > 1.09, "{:?}", effect.noise);
+    assert_eq!(effect.verdict, Verdict::Undecided);
+}
+
+#[test]
+fn differences_of_machines_contradict_too() {
+    let of = |seed, share: f64| {
+        let mut records = comparison(&made(seed));
+        plan(&mut records).benchmarks[0].metrics = vec![metric("tolerated", Better::Higher, true)];
+        records.truncate(1);
+        for block in 0..6 {
+            records.push(run(block, 0, 0, &[("tolerated", 0.0)]));
+            records.push(run(block, 1, 0, &[("tolerated", share)]));
+        }
+        records
+    };
+    let found = analysed(&[of(1, 0.5), of(2, -0.5)]);
+    let difference = found.rows[0].arms[1]
+        .as_ref()
+        .unwrap()
+        .difference
+        .clone()
+        .unwrap();
+    assert!(difference.machines_differ && difference.machines[1].centre == -0.5);
+    assert_eq!(difference.interval, Some((-0.5, 0.5)));
+}
+
+#[test]
+fn one_name_for_two_commands_and_one_host_twice_are_told() {
+    let warnings = |commands: [&str; 2], hosts: [&str; 2]| {
+        let mut files = two_machines(6, [1.1, 1.1], 0.01);
+        for (machine, records) in files.iter_mut().enumerate() {
+            plan(records).benchmarks[0].command = commands[machine].to_owned();
+            plan(records).environment.host = Fact::Known(hosts[machine].to_owned());
+        }
+        let found = analysed(&files);
+        (
+            warned(&found, "different commands"),
+            warned(&found, "of the host"),
+        )
+    };
+    let numbers = [
+        "hackbench -g 8 -l 1000 --on 0-3,8",
+        "hackbench -g 16 -l 1.5 --on 0-7",
+    ];
+    assert_eq!(warnings(numbers, ["a", "b"]), (false, false));
+    let others = ["hackbench -g 8 -T", "hackbench -g 8"];
+    assert_eq!(warnings(others, ["a", "b"]), (true, false));
+    assert_eq!(warnings(["x", "x"], ["a", "a"]), (false, true));
+}
+
+#[test]
+fn runs_that_were_given_up_are_not_unfinished() {
+    let mut records = comparison(&made(7));
+    let Some(Record::Run(last)) = records.pop() else {
+        panic!("the last record is a run");
+    };
+    let discarded = |run: &scx_ballast::compare::record::Run| {
+        Record::Discarded(Discarded {
+            block: run.block,
+            arm: run.arm,
+            benchmark: run.benchmark,
+            at: run.at.clone(),
+            reason: "bypass".into(),
+        })
+    };
+    records.push(discarded(&last));
+    records.push(discarded(&last));
+    let found = analysed(&[records.clone()]);
+    assert!(
+        warned(&found, "23 of 24 runs: 1 was tried and given up"),
+        "{:?}",
+        found.warnings
+    );
+    assert!(!warned(&found, "unfinished"));
+    // One more is missing that nobody tried.
+    let at = records
+        .iter()
+        .rposition(|record| matches!(record, Record::Run(_)));
+    records.remove(at.unwrap());
+    assert!(warned(&analysed(&[records]), "unfinished: 22 of 24"));
+}
+
+#[test]
+fn one_is_no_plural() {
+    let found = analysed(&[comparison(&Made {
+        blocks: 5,
+        ..made(1)
+    })]);
+    assert!(
+        warned(&found, "for 1 primary metric x 1 arm"),
+        "{:?}",
+        found.warnings
+    );
+}
+
 #[test]
 fn unfinished_and_discarded_are_told() {
     let mut records = comparison(&made(7));
@@ -347,7 +555,8 @@ fn rich(seed: u64, blocks: u32) -> Vec<Record> {
 #[test]
 fn an_independent_implementation_agrees() {
     let files = [rich(11, 12), rich(12, 8)];
-    for files in [&files[..1], &files[..]] {
+    let opposite = two_machines(8, [0.8, 1.25], 0.01);
+    for files in [&files[..1], &files[..], &opposite[..]] {
         let analysis = analyse(files).unwrap();
         if let Some((agrees, text)) = check(files, &analysis, &[]) {
             assert!(agrees, "{text}");

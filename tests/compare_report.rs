@@ -10,11 +10,11 @@ mod synthetic;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use scraper::{Html, Selector};
-use scx_ballast::compare::analysis::{Analysis, Difference, Verdict};
-use scx_ballast::compare::record::{Fact, Record};
+use scx_ballast::compare::analysis::{Analysis, Difference, Verdict, analyse};
+use scx_ballast::compare::record::{Better, Fact, Record};
 use scx_ballast::compare::report::number;
 use scx_ballast::compare::report::parts::results::row_decimals;
 use scx_ballast::compare::report::{Format, ReportError, Style, json, render};
@@ -234,6 +234,8 @@ fn differences_stand_in_for_effects_of_metrics_with_zeros() {
         p: effect.p,
         p_holm: effect.p_holm,
         noise: Some(0.25),
+        machines: Vec::new(),
+        machines_differ: false,
         verdict: Verdict::Better,
     });
     let text = table(120, false, &of);
@@ -444,6 +446,368 @@ fn what_is_no_results_file_is_refused() {
     ));
     let refused = render(style, &[], &[], &of.analysis).unwrap_err();
     assert!(matches!(refused, ReportError::Nothing));
+}
+
+/// The analysis of the records themselves, as the command makes it, instead of the simple one.
+fn analysed(mut of: Comparison) -> Comparison {
+    of.analysis = analyse(&of.machines).unwrap();
+    of
+}
+
+/// Every run's values as `change` has them, by machine, arm and block.
+fn with_values(mut of: Comparison, change: impl Fn(usize, usize, u32, &mut f64)) -> Comparison {
+    for (machine, records) in of.machines.iter_mut().enumerate() {
+        for record in records {
+            if let Record::Run(run) = record {
+                let (arm, block) = (run.arm, run.block);
+                for value in run.values.values_mut() {
+                    change(machine, arm, block, value);
+                }
+            }
+        }
+    }
+    analysed(of)
+}
+
+/// All of a text in one line with single spaces.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn endless_reasons_and_names_are_cut_and_take_no_time() {
+    let endless = "x".repeat(1 << 20);
+    let mut of = usual();
+    for record in &mut of.machines[0] {
+        match record {
+            Record::Discarded(discarded) => discarded.reason = endless.clone(),
+            Record::Plan(plan) => {
+                plan.skipped[0].reason = endless.clone();
+                plan.environment.governor = Fact::NotAvailable(endless.clone());
+                plan.environment.boot_line = Fact::Known(endless.clone());
+                plan.arms[2].label = endless.clone();
+                plan.arms[2].argv = vec![endless.clone()];
+            }
+            Record::Run(run) => run.evidence.pressure = Fact::NotAvailable(endless.clone()),
+        }
+    }
+    let of = analysed(of);
+    let began = std::time::Instant::now();
+    for format in [Format::Table, Format::Markdown, Format::Html] {
+        for verbose in [false, true] {
+            let style = Style {
+                verbose,
+                ..Style::new(format)
+            };
+            let text = report(style, &of);
+            assert!(text.len() < 1_000_000, "{format:?}: {} bytes", text.len());
+            assert!(text.contains('…'), "{format:?}");
+            let paragraph = text.lines().map(|line| line.matches('x').count()).max();
+            assert!(format == Format::Html || paragraph < Some(5000));
+        }
+    }
+    let warning = of
+        .analysis
+        .warnings
+        .iter()
+        .find(|it| it.contains("discarded"));
+    assert!(warning.unwrap().chars().count() < 400);
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+}
+
+#[test]
+fn whoever_closes_the_pipe_has_read_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.jsonl");
+    let lines: Vec<String> = usual().machines[0]
+        .iter()
+        .map(|record| serde_json::to_string(record).unwrap())
+        .collect();
+    fs::write(&file, lines.join("\n") + "\n").unwrap();
+    for format in ["table", "markdown", "json", "html"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_scx_ballast"))
+            .args(["compare", "report", "--format", format])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(
+            ended.status.success() && said.is_empty(),
+            "{format}: {said}"
+        );
+    }
+    // What cannot be written for another reason is an error still.
+    let full = Command::new(env!("CARGO_BIN_EXE_scx_ballast"))
+        .args(["compare", "report", "--output", "/dev/full"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(!full.status.success());
+}
+
+#[test]
+fn change_and_gmean_have_one_definition() {
+    // All of 3 times take 0.707 of the time: 29.30 % less, whether of one or on average.
+    let of = with_values(usual(), |_, arm, block, value| {
+        *value = f64::from(10 + block) * [1.0, 0.707, 1.5][arm];
+    });
+    let text = table(140, false, &of);
+    let suite = text.split("Suite quick").next().unwrap();
+    let line = |start: &str| suite.lines().find(|line| line.starts_with(start)).unwrap();
+    for start in ["Amean  hackbench-process/4 ", "Gmean"] {
+        assert!(line(start).contains("29.30%"), "{suite}");
+        assert!(line(start).contains("-50.00%"), "{suite}");
+    }
+    assert!(line("Gmean").contains("1.4144"), "{suite}");
+    // Times and rates have no common change.
+    let quick = text.split("Suite quick").nth(1).unwrap();
+    let gmean = quick
+        .lines()
+        .find(|line| line.starts_with("Gmean"))
+        .unwrap();
+    assert!(!gmean.contains('%') && gmean.contains("1.0000"), "{gmean}");
+    // Faster by the same in rates.
+    let mut rates = usual();
+    for record in &mut rates.machines[0] {
+        if let Record::Plan(plan) = record {
+            let metrics = plan.benchmarks.iter_mut().flat_map(|it| &mut it.metrics);
+            metrics.for_each(|metric| metric.better = Better::Higher);
+        }
+    }
+    let rates = with_values(rates, |_, arm, block, value| {
+        *value = f64::from(10 + block) * [1.0, 1.4, 1.0][arm];
+    });
+    assert!((rates.analysis.suites[0].change.unwrap() - 40.0).abs() < 1e-9);
+}
+
+#[test]
+fn secondary_metrics_have_no_verdict_in_any_format() {
+    let of = analysed(usual());
+    let text = table(140, true, &of);
+    let secondary = text.split("How sure: secondary metrics").nth(1).unwrap();
+    let secondary = secondary.split("Evidence").next().unwrap();
+    let rows: Vec<&str> = secondary
+        .lines()
+        .filter(|line| line.contains(".."))
+        .collect();
+    assert_eq!(rows.len(), 4, "{secondary}");
+    assert!(rows.iter().all(|row| row.ends_with(" -")), "{secondary}");
+    let page = report(Style::new(Format::Html), &of);
+    let secondary = page
+        .split("Intervals of the secondary metrics")
+        .nth(1)
+        .unwrap();
+    let secondary = secondary.split("</details>").next().unwrap();
+    assert!(!secondary.contains("undecided") && !secondary.contains("too few"));
+}
+
+#[test]
+fn what_only_the_noise_stops_says_so() {
+    // A slow-down of 3 % beyond chance, and a copy of the base that is 3.5 % slower.
+    let of = comparison(1, &["eevdf", "ballast", "eevdf#2"], "a");
+    let of = with_values(of, |_, arm, block, value| {
+        *value = f64::from(100 + block) * [1.0, 1.03, 1.035][arm];
+    });
+    let text = table(140, false, &of);
+    let sure = text.split("How sure").nth(1).unwrap();
+    assert!(sure.contains("noise"), "{sure}");
+    let row = sure
+        .lines()
+        .find(|line| line.starts_with("  ballast"))
+        .unwrap();
+    assert!(
+        row.contains("3.50%") && row.ends_with("within noise"),
+        "{sure}"
+    );
+    assert!(
+        words(&text).contains("ballast: better on 0 of 4 primary metrics, worse on 0, undecided on 4 (4 within the noise)"),
+        "{text}"
+    );
+    let page = report(Style::new(Format::Html), &of);
+    assert!(page.contains("within the noise (3.50%)"));
+    // Without a difference there is nothing that noise could stop.
+    let steady = comparison(1, &["eevdf", "ballast", "eevdf#2"], "a");
+    let steady = with_values(steady, |_, arm, block, value| {
+        let wobble = 1.0 + 0.01 * f64::from((block + arm as u32) % 2);
+        *value = f64::from(100 + block) * wobble;
+    });
+    assert!(!table(140, false, &steady).contains("within"));
+}
+
+#[test]
+fn machines_that_contradict_each_other_are_shown_one_by_one() {
+    let labels = ["eevdf", "ballast"];
+    let of = with_values(comparison(2, &labels, "h"), |machine, arm, block, value| {
+        let factor = [[1.0, 0.8], [1.0, 1.25]][machine][arm];
+        *value = (100.0 + f64::from(block * 7 % 5) * 0.2 * arm as f64) * factor;
+    });
+    for verbose in [false, true] {
+        let text = table(140, verbose, &of);
+        assert!(
+            words(&text).contains("WARNING: the machines contradict each other"),
+            "{text}"
+        );
+        let sure = text.split("How sure").nth(1).unwrap();
+        assert!(
+            sure.contains("machines differ") && !sure.contains("+0.00 .. +0.00"),
+            "{sure}"
+        );
+        assert!(
+            sure.contains("- on h ") && sure.contains("- on h-2 "),
+            "{sure}"
+        );
+        assert!(sure.contains("+19.") && sure.contains("-25."), "{sure}");
+        assert!(
+            text.contains("(  differ)")
+                && text.contains("undecided on 4 (4 as the machines differ)"),
+            "{text}"
+        );
+    }
+    let markdown = report(Style::new(Format::Markdown), &of);
+    assert!(markdown.contains("| machines differ |") && markdown.contains("- on h-2"));
+    let page = report(Style::new(Format::Html), &of);
+    assert!(page.contains("machines differ") && page.contains("- on h-2"));
+    // Machines that agree are told one by one too, in the compact table alone they are not.
+    let agree = with_values(comparison(2, &labels, "h"), |_, arm, block, value| {
+        *value = f64::from(100 + block) * [1.0, 0.8][arm];
+    });
+    assert!(!table(140, false, &agree).contains("- on h"));
+    assert!(table(140, true, &agree).contains("- on h-2"));
+    assert!(report(Style::new(Format::Markdown), &agree).contains("- on h-2"));
+    assert!(
+        !agree
+            .analysis
+            .warnings
+            .iter()
+            .any(|it| it.contains("contradict"))
+    );
+}
+
+#[test]
+fn outliers_are_marked_and_counted() {
+    let of = with_values(usual(), |_, arm, block, value| {
+        *value = 8.0 + f64::from(block) * 0.01;
+        if (arm, block) == (1, 4) {
+            *value = 21.97;
+        }
+    });
+    let text = table(140, true, &of);
+    let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap();
+    assert_eq!(
+        line("Amean     hackbench-process/4").matches("! ").count(),
+        1,
+        "{text}"
+    );
+    assert!(
+        line("Amean     hackbench-process/4").contains(" ! 9."),
+        "{text}"
+    );
+    let counts = words(line("Outliers  hackbench-process/4"));
+    assert!(counts.ends_with("(s) 0 1 0"), "{counts}");
+    assert!(words(&text).contains("!: with outliers"), "{text}");
+    assert!(report(Style::new(Format::Markdown), &of).contains("| ! 9."));
+}
+
+#[test]
+fn shares_of_time_are_of_runs_that_are_long_enough() {
+    let with_psi = |wall_s: f64, us: u64| {
+        let mut of = usual();
+        for record in &mut of.machines[0] {
+            if let Record::Run(run) = record {
+                run.evidence.wall_s = wall_s;
+                run.evidence.pressure = Fact::Known(std::collections::BTreeMap::from([(
+                    "cpu.some".to_owned(),
+                    us,
+                )]));
+            }
+        }
+        table(140, false, &of)
+    };
+    let line =
+        |text: &str, name: &str| words(text.lines().find(|line| line.starts_with(name)).unwrap());
+    let short = with_psi(0.05, 51_700);
+    assert!(line(&short, "PSI cpu some").ends_with("not available not available not available"));
+    assert!(line(&short, "turns on a CPU").ends_with("not available not available not available"));
+    assert!(
+        words(&short).contains("a run of less than 0.1 s is too short"),
+        "{short}"
+    );
+    let odd = with_psi(0.2, 206_800);
+    assert!(
+        line(&odd, "PSI cpu some").ends_with("not available"),
+        "{odd}"
+    );
+    assert!(
+        words(&odd).contains("103.4 % of the time of the runs: they are too short"),
+        "{odd}"
+    );
+    let full = with_psi(10.0, 10_050_000);
+    assert!(
+        line(&full, "PSI cpu some").ends_with("100.5 100.5 100.5"),
+        "{full}"
+    );
+    assert!(
+        words(&full).contains("above 100 as it is read just before and after"),
+        "{full}"
+    );
+}
+
+#[test]
+fn evidence_of_some_runs_says_of_how_many() {
+    let mut of = usual();
+    for record in &mut of.machines[0] {
+        if let Record::Run(run) = record
+            && (run.block, run.arm, run.benchmark) == (3, 1, 0)
+        {
+            run.evidence.node_use = Fact::NotAvailable("no".to_owned());
+        }
+    }
+    let text = words(&table(140, false, &of));
+    assert!(
+        text.contains("- hackbench-process/4: known of 11 of 12 runs of ballast"),
+        "{text}"
+    );
+    let page = report(Style::new(Format::Html), &of);
+    assert!(page.contains("35 of 36 runs"));
+}
+
+#[test]
+fn a_median_lies_within_its_range() {
+    let mut of = usual();
+    for record in &mut of.machines[0] {
+        let Record::Run(run) = record else { continue };
+        if let Fact::Known(seen) = &mut run.evidence.node_use {
+            seen.nodes = [(0, vec![0.5; 4]), (1, vec![0.453; 4])].into();
+        }
+    }
+    let text = table(140, false, &of);
+    assert!(text.contains("4.7 (4.7..4.7)"), "{text}");
+}
+
+#[test]
+fn headings_keep_their_words_where_there_is_room() {
+    let text = table(100, false, &comparison(1, &["eevdf", "b"], "a"));
+    assert!(text.contains("  against eevdf  "), "{text}");
+}
+
+#[test]
+fn machines_side_by_side_share_their_axis() {
+    let of = comparison(2, &["eevdf", "ballast"], "h");
+    let page = Html::parse_document(&report(Style::new(Format::Html), &of));
+    let card = Selector::parse("#metrics article").unwrap();
+    let figure = Selector::parse("figure").unwrap();
+    let ticks = Selector::parse("text.tick[text-anchor=middle]").unwrap();
+    for card in page.select(&card) {
+        let figures = card.select(&figure).take(2);
+        let axes: Vec<Vec<String>> = figures
+            .map(|figure| figure.select(&ticks).map(|tick| tick.html()).collect())
+            .collect();
+        assert!(axes[0].len() > 1 && axes[0] == axes[1], "{axes:?}");
+    }
 }
 
 /// Looked at in a real browser, where there is one. SCX_BALLAST_PAGES names a folder that keeps pages and

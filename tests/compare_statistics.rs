@@ -217,3 +217,54 @@ fn a_planted_slow_down_is_worse_and_a_copy_is_undecided() {
     );
     assert_eq!(analysis.warnings, Vec::<String>::new());
 }
+
+#[test]
+fn machines_contradict_each_other_only_when_they_do() {
+    // Two machines, one arm, one primary metric, noise of 5 %; by the arm's factor on each machine.
+    let total = comparisons();
+    let shares = |factors: [f64; 2]| {
+        let mut found = [0_u64; 3];
+        for index in 0..total {
+            let files = [0, 1].map(|machine| {
+                comparison(&Made {
+                    seed: 90_000_000 + 100_000_000 * machine as u64 + index,
+                    blocks: 12,
+                    benchmarks: 1,
+                    shape: Shape::Normal,
+                    cv: 0.05,
+                    factors: vec![1.0, factors[machine]],
+                    twin: false,
+                })
+            });
+            let settings = Settings {
+                resamples: RESAMPLES,
+            };
+            let analysis = analyse_with(&files, settings).expect("sound results files");
+            let effect = effects(&analysis, 1).next().expect("one row");
+            let (low, high) = effect.interval.expect("enough pairs");
+            let within = (low..=high).contains(&(factors[0] * factors[1]).sqrt());
+            let held = [effect.machines_differ, within, decided(effect.verdict)];
+            for (sum, held) in found.iter_mut().zip(held) {
+                *sum += u64::from(held);
+            }
+        }
+        let found = found.map(|held| held as f64 / total as f64);
+        println!("{factors:?}: contradict, contains the centre, decided: {found:?} of {total}");
+        found
+    };
+    let [contradict, within, decided] = shares([1.0, 1.0]);
+    assert!(contradict <= 0.01 + margin(0.01, total), "{contradict}");
+    assert!(within >= 0.95 - margin(0.05, total), "{within}");
+    assert!(
+        decided <= SIGNIFICANT + margin(SIGNIFICANT, total),
+        "{decided}"
+    );
+    let [contradict, _, decided] = shares([1.1, 1.1]);
+    assert!(contradict <= 0.01 && decided >= 0.95, "{decided}");
+    let [contradict, within, decided] = shares([0.8, 1.25]);
+    assert!(
+        contradict >= 0.95 && within >= 0.95,
+        "{contradict} {within}"
+    );
+    assert!(decided <= 0.01, "{decided}");
+}

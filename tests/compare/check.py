@@ -92,7 +92,40 @@ def centres(samples):
     return np.median((samples[:, i] + samples[:, j]) / 2, axis=1)
 
 
-def interval(machines, contrasts, options, rng):
+def disagreeing(machines, contrasts, effect, log):
+    """Medians of the machines that exclude the common median: by their interval as the analysis has it, which is
+    checked by itself, with 4 or 5 pairs by their range."""
+    found, centre = [], np.median(contrasts)
+    for part in effect.get("machines", []):
+        own = contrasts[machines == part["machine"]]
+        if len(own) < 4:
+            continue
+        reach = np.array(part["interval"]) if len(own) >= 6 else None
+        low, high = (own.min(), own.max()) if reach is None else np.log(reach) if log else reach
+        if not low <= centre <= high:
+            found.append(np.median(own))
+    return found
+
+
+def farthest(machines, contrasts, effect, log):
+    return max(abs(end) for end in [np.median(contrasts), *disagreeing(machines, contrasts, effect, log)])
+
+
+def check_machine(where, part, contrasts, log, sign, options, rng):
+    back = np.exp if log else lambda x: x
+    centre = back(np.median(contrasts))
+    agree(f"{where} pairs", part["pairs"], len(contrasts))
+    agree(f"{where} centre", part["centre"], centre)
+    agree(f"{where} change", part.get("change"), 100 * sign * (centre - 1) if log else None, 1e-6)
+    ends = interval(np.zeros(len(contrasts)), contrasts, options, rng)
+    if ends is None:
+        agree(f"{where} interval", part["interval"], None)
+        return
+    for found, (end, low, high) in zip(part["interval"], ends):
+        check_end(f"{where} interval", found, *back(np.array([end, low, high])), options.digits)
+
+
+def interval(machines, contrasts, options, rng, reached=()):
     """For each end: the estimate here, and what the analysis may have found with its fewer resamples."""
     n = len(contrasts)
     if n < 6:
@@ -113,7 +146,7 @@ def interval(machines, contrasts, options, rng):
     ends = []
     for share, wider in ((tail, min), (1 - tail, max)):
         shares = np.clip([share, share - slack, share + slack], 0, 1)
-        ends.append([wider(end, middle) for end in np.quantile(found, shares)])
+        ends.append([wider(end, middle, *reached) for end in np.quantile(found, shares)])
     return ends
 
 
@@ -175,7 +208,10 @@ def main():
     for row in analysis["rows"]:
         points = values_of(files, row["benchmark"], row["metric"])
         log = all(value > 0 for arm in points.values() for value in arm.values())
-        noise = {arm: abs(np.median(paired(points[arm], points[of], log)[1])) for arm, of in twins.items()}
+        noise = {}
+        for arm, of in twins.items():
+            effect = row["arms"][analysis["arms"].index(arm)]["effect" if log else "difference"] if of == base else {}
+            noise[arm] = farthest(*paired(points[arm], points[of], log), effect, log)
         for label, summary in zip(analysis["arms"], row["arms"]):
             where = f"{row['benchmark']} {row['metric']} {label}"
             check_arm(where, summary, points[label], row["mean"] == "harmonic")
@@ -200,7 +236,12 @@ def main():
                 sign = 1 if row["better"] == "higher" else -1
                 agree(f"{where} change", effect["change"], 100 * sign * (effect["ratio"] - 1), 1e-6)
                 suites[row["suite"], label].append((row["primary"], sign * np.median(contrasts)))
-            ends = interval(machines, contrasts, options, rng)
+            for part in effect.get("machines", []):
+                check_machine(f"{where} on {part['machine']}", part, contrasts[machines == part["machine"]],
+                              log, 1 if row["better"] == "higher" else -1, options, rng)
+            several = len(np.unique(machines)) > 1
+            agree(f"{where} machines", len(effect.get("machines", [])), len(np.unique(machines)) if several else 0)
+            ends = interval(machines, contrasts, options, rng, disagreeing(machines, contrasts, effect, log))
             if ends is None:
                 agree(f"{where} interval", effect["interval"], None)
                 continue
@@ -213,6 +254,13 @@ def main():
         logs = suites[suite["suite"], analysis["arms"][suite["arm"]]]
         logs = [log for primary, log in logs if primary] or [log for _, log in logs]
         agree(f"{suite['suite']} geomean", suite["geomean"], np.exp(np.mean(logs)))
+        directions = {row["better"] for row in analysis["rows"] if row["suite"] == suite["suite"]
+                      and (row["primary"] or not any(other["primary"] for other in analysis["rows"]
+                                                     if other["suite"] == suite["suite"]))
+                      and (row["arms"][suite["arm"]] or {}).get("effect")}
+        change = {"higher": 100 * (np.exp(np.mean(logs)) - 1), "lower": 100 * (1 - np.exp(-np.mean(logs)))}
+        agree(f"{suite['suite']} change", suite.get("change"),
+              change[directions.pop()] if len(directions) == 1 else None, 1e-6)
         agree(f"{suite['suite']} rows", suite["rows"], len(logs))
     for failure in failures:
         print(failure)

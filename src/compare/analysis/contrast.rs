@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::bootstrap;
 use super::describe::median;
 use super::gather::Point;
+use super::machines::{self, OnMachine};
 use super::permutation;
 use super::random::Stream;
 
@@ -65,6 +66,8 @@ pub struct Estimate {
     pub median: f64,
     pub interval: Option<(f64, f64)>,
     pub p: f64,
+    /// Each machine by itself; empty with a single one.
+    pub machines: Vec<OnMachine>,
 }
 
 impl Estimate {
@@ -86,14 +89,27 @@ impl Estimate {
         let median = median(&values);
         // The interval is of another centre than the median; the two are the same but for odd shapes,
         // and then the interval grows rather than deny what stands beside it.
-        let interval = bootstrap::interval(contrasts, resamples, &mut stream("interval"))
-            .map(|(low, high)| (low.min(median), high.max(median)));
+        let machines = machines::each(contrasts, resamples, seeds, names);
+        let interval =
+            bootstrap::interval(contrasts, resamples, &mut stream("interval")).map(|interval| {
+                // Resampling within machines does not see that machines differ.
+                std::iter::once(median)
+                    .chain(machines::disagreeing(&machines, median))
+                    .fold(interval, |(low, high), at| (low.min(at), high.max(at)))
+            });
         Some(Estimate {
             pairs: values.len(),
             median,
             interval,
             p: permutation::p_value(&values, &mut stream("permutation")),
+            machines,
         })
+    }
+
+    /// How far from 0 its centre is, on any machine that does not agree with it.
+    pub fn farthest(&self) -> f64 {
+        machines::disagreeing(&self.machines, self.median)
+            .fold(self.median.abs(), |far, at| far.max(at.abs()))
     }
 
     /// The smallest p that so many pairs can have.

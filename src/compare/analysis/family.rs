@@ -5,6 +5,7 @@ use crate::compare::record::Better;
 
 use super::Verdict;
 use super::contrast::Estimate;
+use super::machines;
 use super::permutation::smallest_p;
 
 /// A corrected p up to this is significant. It is the largest probability, under no effect at all, of
@@ -80,6 +81,9 @@ pub fn verdict(
     if smallest > SIGNIFICANT {
         return Verdict::TooFew;
     }
+    if machines::contradict(&estimate.machines, noise) {
+        return Verdict::Undecided;
+    }
     let (Some(corrected), Some((low, high))) = (corrected, estimate.interval) else {
         return Verdict::Undecided;
     };
@@ -126,6 +130,7 @@ mod tests {
             median: (interval.0 + interval.1) / 2.0,
             interval: Some(interval),
             p: 0.001,
+            machines: Vec::new(),
         }
     }
 

@@ -10,7 +10,10 @@ use super::describe::{mean, median, outliers, stddev};
 use super::error::AnalysisError;
 use super::family::{Corrected, correct, verdict};
 use super::gather::{self, Gathered, Point, gather};
-use super::{Analysis, ArmSummary, Difference, Effect, Row, Sample, SuiteSummary, warnings};
+use super::machines::contradict;
+use super::{
+    Analysis, ArmSummary, Difference, Effect, MachineEffect, Row, Sample, SuiteSummary, warnings,
+};
 
 /// What a caller may choose; what it decides by, it may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,23 +79,27 @@ impl RowEstimates {
         let arms = &gathered.merged.arms;
         let scale = Scale::of(row.arms.iter().flatten());
         let seeds: Vec<u64> = gathered.machines.iter().map(|m| m.plan.seed).collect();
-        let effects = (0..arms.len()).map(|arm| {
-            // The base against itself would be an effect of exactly nothing.
-            let base = (arm != 0).then(|| &row.arms[0])?;
+        let estimate = |arm: usize, base: usize| {
             let names = [
                 &row.benchmark,
                 &row.metric.name,
                 &arms[arm].label,
-                &arms[0].label,
+                &arms[base].label,
             ];
-            let contrasts = contrasts(&row.arms[arm], base, scale);
+            let contrasts = contrasts(&row.arms[arm], &row.arms[base], scale);
             Estimate::of(&contrasts, resamples, &seeds, names.map(String::as_str))
-        });
+        };
+        // The base against itself would be an effect of exactly nothing.
+        let effects: Vec<Option<Estimate>> = (0..arms.len())
+            .map(|arm| (arm != 0).then(|| estimate(arm, 0))?)
+            .collect();
         let twins = (0..arms.len()).filter_map(|twin| {
             let original = arms[twin].twin_of?;
-            let contrasts = contrasts(&row.arms[twin], &row.arms[original], scale);
-            let values: Vec<f64> = contrasts.iter().map(|contrast| contrast.value).collect();
-            (!values.is_empty()).then(|| (original, median(&values).abs()))
+            let noise = match original {
+                0 => effects[twin].clone(),
+                _ => estimate(twin, original),
+            };
+            Some((original, noise?.farthest()))
         });
         let twins: Vec<(usize, f64)> = twins.collect();
         let noise = (0..arms.len()).map(|arm| {
@@ -102,7 +109,7 @@ impl RowEstimates {
         });
         RowEstimates {
             scale,
-            effects: effects.collect(),
+            effects,
             noise: noise.collect(),
         }
     }
@@ -221,21 +228,41 @@ impl Judged<'_> {
         verdict(self.estimate, self.corrected, noise, self.better)
     }
 
+    fn machines_differ(&self) -> bool {
+        contradict(&self.estimate.machines, self.noise.unwrap_or(0.0))
+    }
+
+    /// Each machine, its numbers as `back` takes them from the scale.
+    fn machines(
+        &self,
+        back: impl Fn(f64) -> f64,
+        change: impl Fn(f64) -> Option<f64>,
+    ) -> Vec<MachineEffect> {
+        let machines = self.estimate.machines.iter();
+        machines
+            .map(|on| MachineEffect {
+                machine: on.machine,
+                pairs: on.pairs,
+                centre: back(on.median),
+                interval: on.interval.map(|(low, high)| (back(low), back(high))),
+                change: change(back(on.median)),
+            })
+            .collect()
+    }
+
     fn effect(&self) -> Effect {
         let estimate = self.estimate;
         let ratio = estimate.median.exp();
-        let growth = match self.better {
-            Better::Higher => ratio - 1.0,
-            Better::Lower => 1.0 - ratio,
-        };
         Effect {
             pairs: estimate.pairs,
             ratio,
             interval: estimate.interval.map(|(low, high)| (low.exp(), high.exp())),
-            change: 100.0 * growth,
+            change: change(self.better, ratio),
             p: Some(estimate.p),
             p_holm: self.corrected.map(|corrected| corrected.p),
             noise: self.noise.map(f64::exp),
+            machines: self.machines(f64::exp, |centre| Some(change(self.better, centre))),
+            machines_differ: self.machines_differ(),
             verdict: self.verdict(),
         }
     }
@@ -249,9 +276,29 @@ impl Judged<'_> {
             p: Some(estimate.p),
             p_holm: self.corrected.map(|corrected| corrected.p),
             noise: self.noise,
+            machines: self.machines(|centre| centre, |_| None),
+            machines_differ: self.machines_differ(),
             verdict: self.verdict(),
         }
     }
+}
+
+/// Change in %, positive is better: of a time as (old - new) / old, of a rate as (new - old) / old, as
+/// kernel people write it. `ratio` is new / old.
+pub fn change(better: Better, ratio: f64) -> f64 {
+    match better {
+        Better::Lower => (1.0 - ratio) * 100.0,
+        Better::Higher => (ratio - 1.0) * 100.0,
+    }
+}
+
+/// The direction of all of `rows` that have an effect of `arm`, if it is one.
+fn direction<'a>(rows: impl Iterator<Item = &'a Row>, arm: usize) -> Option<Better> {
+    let mut directions = rows
+        .filter(|row| row.arms[arm].as_ref().is_some_and(|it| it.effect.is_some()))
+        .map(|row| row.better);
+    let first = directions.next()?;
+    directions.all(|other| other == first).then_some(first)
 }
 
 /// Each suite, in the order of rows, and in it each arm that has an effect.
@@ -267,8 +314,8 @@ fn suites(rows: &[Row], arms: usize) -> Vec<SuiteSummary> {
         let of_suite = || rows.iter().filter(|row| row.suite == suite);
         let primaries = of_suite().any(|row| row.primary);
         for arm in 1..arms {
-            let logs: Vec<f64> = of_suite()
-                .filter(|row| row.primary || !primaries)
+            let counted = || of_suite().filter(|row| row.primary || !primaries);
+            let logs: Vec<f64> = counted()
                 .filter_map(|row| {
                     let effect = row.arms[arm].as_ref()?.effect.as_ref()?;
                     Some(match row.better {
@@ -280,10 +327,16 @@ fn suites(rows: &[Row], arms: usize) -> Vec<SuiteSummary> {
             if logs.is_empty() {
                 continue;
             }
+            let geomean = mean(&logs, Mean::Arithmetic).exp();
             suites.push(SuiteSummary {
                 suite: suite.to_owned(),
                 arm,
-                geomean: mean(&logs, Mean::Arithmetic).exp(),
+                geomean,
+                // Of the ratios as they are, not turned: 41 % faster is 29 % less time.
+                change: direction(counted(), arm).map(|better| match better {
+                    Better::Higher => change(better, geomean),
+                    Better::Lower => change(better, 1.0 / geomean),
+                }),
                 rows: logs.len(),
             });
         }

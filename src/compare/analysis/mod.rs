@@ -19,21 +19,24 @@
 //! - docs/statistics.md says what was chosen and why, with the measured rates of error.
 
 mod bootstrap;
+mod brief;
 mod contrast;
 mod describe;
 mod error;
 mod family;
 mod gather;
 mod judge;
+mod machines;
 mod merge;
 mod permutation;
 mod random;
 mod warnings;
 
 pub use bootstrap::MIN_PAIRS;
+pub use brief::{brief, cut};
 pub use error::AnalysisError;
 pub use family::{SIGNIFICANT, TooFewBlocks};
-pub use judge::{Settings, analyse, analyse_with};
+pub use judge::{Settings, analyse, analyse_with, change};
 
 use serde::{Deserialize, Serialize};
 
@@ -101,7 +104,8 @@ pub struct Effect {
     pub pairs: usize,
     /// Median of the paired ratios, as value of the arm / value of the base.
     pub ratio: f64,
-    /// 95 % interval of the centre of the ratios, by bootstrap; contains `ratio`; none for too few pairs.
+    /// 95 % interval of the centre of the ratios, by bootstrap; contains `ratio` and what machines say that
+    /// exclude it; none for too few pairs.
     pub interval: Option<(f64, f64)>,
     /// Change in %, positive is better whatever the metric.
     pub change: f64,
@@ -114,6 +118,13 @@ pub struct Effect {
     /// it. None without an A/A arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
+    /// Each machine by itself; empty with a single one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<MachineEffect>,
+    /// Whether one machine is better and another worse, each beyond its own spread and the noise: there is
+    /// no common effect then, and no verdict.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub machines_differ: bool,
     pub verdict: Verdict,
 }
 
@@ -130,7 +141,29 @@ pub struct Difference {
     /// Median difference, without its sign, of the A/A arm to its original.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
+    /// Each machine by itself; empty with a single one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<MachineEffect>,
+    /// Whether one machine is better and another worse, each beyond its own spread and the noise: there is
+    /// no common effect then, and no verdict.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub machines_differ: bool,
     pub verdict: Verdict,
+}
+
+/// What one machine of several says of an effect or a difference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MachineEffect {
+    /// Index into the files that were given.
+    pub machine: usize,
+    pub pairs: usize,
+    /// As [`Effect::ratio`] or [`Difference::median`].
+    pub centre: f64,
+    /// Of the centre; none for too few pairs.
+    pub interval: Option<(f64, f64)>,
+    /// Change in %, positive is better; none of a difference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<f64>,
 }
 
 /// What may be said.
@@ -153,6 +186,10 @@ pub struct SuiteSummary {
     /// Geometric mean over the primary metrics (all, if none is primary) of value ratios, turned so that
     /// above 1 is better.
     pub geomean: f64,
+    /// The geometric mean as a change in %, as [`Effect::change`]; none if lower is better in some of the
+    /// metrics and higher in others, as these have no common definition of a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<f64>,
     /// Metrics that it rests on: those with an effect.
     pub rows: usize,
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a reader has to know before the numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::compare::record::{Mean, Plan};
+use crate::compare::record::{Discarded, Mean, Plan, Run};
 
+use super::brief::brief;
 use super::family::{SIGNIFICANT, TooFewBlocks};
 use super::gather::{Gathered, Machine};
 use super::{Row, Verdict};
@@ -24,6 +25,7 @@ pub fn all(gathered: &Gathered, rows: &[Row]) -> Vec<String> {
     }
     of_differences(gathered, &mut warnings);
     of_blocks(gathered, rows, &mut warnings);
+    of_contradictions(gathered, rows, &mut warnings);
     of_noise(gathered, rows, &mut warnings);
     of_metrics(gathered, rows, &mut warnings);
     warnings
@@ -49,19 +51,41 @@ fn of_file(machines: &[Machine], index: usize, warnings: &mut Vec<String>) {
     let prefix = prefix(machines, index);
     let planned = plan.blocks as usize * plan.arms.len() * plan.benchmarks.len();
     if runs.len() < planned {
-        warnings.push(format!(
-            "{prefix}unfinished: {} of {planned} runs; whoever stops when the numbers please fools himself, so resume it",
-            runs.len()
-        ));
+        let missing = planned - runs.len();
+        let given_up = given_up(runs, discarded);
+        warnings.push(match missing.saturating_sub(given_up) {
+            0 => format!(
+                "{prefix}{} of {planned} runs: {missing} {} tried and given up",
+                runs.len(),
+                if missing == 1 { "was" } else { "were" }
+            ),
+            _ => format!(
+                "{prefix}unfinished: {} of {planned} runs; whoever stops when the numbers please fools himself, so resume it",
+                runs.len()
+            ),
+        });
     }
     if let Some(first) = discarded.first() {
         let count = discarded.len();
         let runs = if count == 1 { "run was" } else { "runs were" };
         warnings.push(format!(
             "{prefix}{count} {runs} discarded, the first because: {}",
-            first.reason.lines().next().unwrap_or_default()
+            brief(&first.reason)
         ));
     }
+}
+
+/// How many runs were tried and never counted.
+fn given_up(runs: &[(usize, &Run)], discarded: &[&Discarded]) -> usize {
+    let made: BTreeSet<_> = runs
+        .iter()
+        .map(|(_, run)| (run.block, run.arm, run.benchmark))
+        .collect();
+    let tried: BTreeSet<_> = discarded
+        .iter()
+        .map(|run| (run.block, run.arm, run.benchmark))
+        .collect();
+    tried.difference(&made).count()
 }
 
 /// What is not the same on all machines.
@@ -101,6 +125,8 @@ fn of_differences(gathered: &Gathered, warnings: &mut Vec<String>) {
         warnings,
     );
     of_arms(gathered, &plans, warnings);
+    of_commands(gathered, &plans, warnings);
+    of_hosts(&plans, warnings);
 }
 
 fn missing(
@@ -155,6 +181,63 @@ fn of_arms(gathered: &Gathered, plans: &[&Plan], warnings: &mut Vec<String>) {
     }
 }
 
+/// Benchmarks of one name that do not run the same. Numbers may differ: they are made from the machine's.
+fn of_commands(gathered: &Gathered, plans: &[&Plan], warnings: &mut Vec<String>) {
+    let mut names = Vec::new();
+    for (index, merged) in gathered.merged.benchmarks.iter().enumerate() {
+        let mut commands =
+            plans
+                .iter()
+                .zip(&gathered.merged.benchmark_of)
+                .filter_map(|(plan, benchmark_of)| {
+                    let at = benchmark_of.iter().position(|&it| it == index)?;
+                    Some(without_numbers(&plan.benchmarks[at].command))
+                });
+        let first = commands.next();
+        if commands.any(|other| Some(other) != first) {
+            names.push(merged.name.clone());
+        }
+    }
+    if !names.is_empty() {
+        let names = listed(&names);
+        warnings.push(format!(
+            "the machines ran different commands under one name, and not only with other numbers, so that they may not have measured the same: {names}"
+        ));
+    }
+}
+
+/// `command` with `#` for each number or list of numbers, such as `8`, `0.5` or `0-7,16-23`.
+fn without_numbers(command: &str) -> String {
+    let mut text = String::with_capacity(command.len());
+    let mut in_number = false;
+    for c in command.chars() {
+        in_number = c.is_ascii_digit() || in_number && matches!(c, '.' | ',' | '-');
+        match in_number {
+            false => text.push(c),
+            true if !text.ends_with('#') => text.push('#'),
+            true => {}
+        }
+    }
+    text
+}
+
+/// One host is one machine, in however many files.
+fn of_hosts(plans: &[&Plan], warnings: &mut Vec<String>) {
+    let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (plan, file) in plans.iter().zip(1..) {
+        if let Some(host) = plan.environment.host.known() {
+            files.entry(host).or_default().push(file.to_string());
+        }
+    }
+    for (host, files) in files.iter().filter(|(_, files)| files.len() > 1) {
+        warnings.push(format!(
+            "the files {} are all of the host {:?}: they count as several machines, but say nothing about more than this one",
+            listed(files),
+            brief(host)
+        ));
+    }
+}
+
 /// Whether there are enough blocks for any verdict.
 fn of_blocks(gathered: &Gathered, rows: &[Row], warnings: &mut Vec<String>) {
     let arms = gathered.merged.arms.iter().skip(1);
@@ -164,9 +247,10 @@ fn of_blocks(gathered: &Gathered, rows: &[Row], warnings: &mut Vec<String>) {
     let blocks = blocks.fold(0, u32::saturating_add);
     if let Some(few) = TooFewBlocks::check(blocks, questions) {
         warnings.push(format!(
-            "too few blocks ({blocks}): whatever the values are, they may be chance; at least {} are needed for {} primary metrics x {judged} arms",
+            "too few blocks ({blocks}): whatever the values are, they may be chance; at least {} are needed for {} x {}",
             few.needed,
-            few.questions / judged.max(1)
+            counted(few.questions / judged.max(1), "primary metric"),
+            counted(judged, "arm")
         ));
         return;
     }
@@ -176,6 +260,31 @@ fn of_blocks(gathered: &Gathered, rows: &[Row], warnings: &mut Vec<String>) {
     if !few.is_empty() {
         let few = listed(&few);
         warnings.push(format!("too few pairs for a verdict: {few}"));
+    }
+}
+
+/// Where machines say the opposite of each other.
+fn of_contradictions(gathered: &Gathered, rows: &[Row], warnings: &mut Vec<String>) {
+    let mut names = Vec::new();
+    for row in rows {
+        for (arm, merged) in gathered.merged.arms.iter().enumerate() {
+            let differ = row.arms[arm].as_ref().is_some_and(|summary| {
+                summary.effect.as_ref().is_some_and(|e| e.machines_differ)
+                    || summary
+                        .difference
+                        .as_ref()
+                        .is_some_and(|d| d.machines_differ)
+            });
+            if differ {
+                names.push(format!("{} under {}", name(row), brief(&merged.label)));
+            }
+        }
+    }
+    if !names.is_empty() {
+        let names = listed(&names);
+        warnings.push(format!(
+            "the machines contradict each other, better on one and worse on another, so that no change, interval or Gmean of all of them is true of any: {names}"
+        ));
     }
 }
 
@@ -197,7 +306,7 @@ fn of_noise(gathered: &Gathered, rows: &[Row], warnings: &mut Vec<String>) {
                 continue;
             };
             if p_holm.is_some_and(|p| p <= SIGNIFICANT) {
-                let (name, label) = (name(row), &arms[twin].label);
+                let (name, label) = (name(row), brief(&arms[twin].label));
                 let differ = match verdict {
                     Verdict::Better | Verdict::Worse => "differs from its original",
                     _ => "may differ from its original",
@@ -267,7 +376,7 @@ fn judged(row: &Row, arm: usize) -> Option<(Option<f64>, Verdict)> {
 }
 
 fn name(row: &Row) -> String {
-    format!("{} {}", row.benchmark, row.metric)
+    format!("{} {}", brief(&row.benchmark), brief(&row.metric))
 }
 
 /// Rows and arms, copies left out, whose verdict `wanted` wants.
@@ -285,9 +394,16 @@ fn named(gathered: &Gathered, rows: &[Row], wanted: impl Fn(Verdict, &Row) -> bo
     names
 }
 
+/// `1 arm`, `2 arms`.
+fn counted(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// The first names, and how many more there are.
 fn listed(names: &[String]) -> String {
-    let shown = names[..names.len().min(NAMES)].join(", ");
+    let shown: Vec<String> = names.iter().take(NAMES).map(|name| brief(name)).collect();
+    let shown = shown.join(", ");
     match names.len().saturating_sub(NAMES) {
         0 => shown,
         more => format!("{shown} and {more} more"),

@@ -127,17 +127,24 @@ impl Look {
     fn write(&self, machines: &[Vec<Record>], names: &[String], analysis: &Analysis) -> Result<()> {
         let text = super::render(self.style(), machines, names, analysis)?;
         match &self.output {
-            Some(file) => {
-                fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
-            }
+            Some(file) => unless_closed(fs::write(file, text))
+                .with_context(|| format!("cannot write {}", file.display())),
             None => {
                 let mut stdout = io::stdout().lock();
-                stdout
+                let written = stdout
                     .write_all(text.as_bytes())
-                    .and_then(|()| stdout.flush())
-                    .context("cannot write to standard output")
+                    .and_then(|()| stdout.flush());
+                unless_closed(written).context("cannot write to standard output")
             }
         }
+    }
+}
+
+/// Who closes a pipe, as `head` does, has read enough; that is no failure of the report.
+fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 

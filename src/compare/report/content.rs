@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a report is made of. Sections are built of these once; each format writes them in its way.
 
+use crate::compare::analysis::{brief, cut};
+
 /// A piece of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
@@ -100,9 +102,18 @@ impl Table {
     }
 }
 
-/// `text` in one line and without characters that a terminal obeys or that turn the text around it: each
+/// Characters that a text from outside may have; boot lines and lists of CPUs have the most.
+const LONGEST: usize = 4000;
+
+/// A name or a reason as [`clean`] makes it, and short.
+pub fn clean_brief(text: &str) -> String {
+    clean(&brief(text))
+}
+
+/// `text` in one line, with its middle left out where it is endless, and without characters that a terminal obeys or that turn the text around it: each
 /// is shown as its escape, `\u{1b}`.
 pub fn clean(text: &str) -> String {
+    let text = cut(text, LONGEST);
     let mut cleaned = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

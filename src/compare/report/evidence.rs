@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::content::clean;
+use super::content::clean_brief;
 use super::number;
 use crate::compare::record::{Evidence, Fact, Run, SchedulerUse};
 
@@ -35,6 +35,11 @@ pub struct Share {
     pub amount: f64,
     pub over: f64,
 }
+
+/// The unit of shares of a run's time.
+const OF_TIME: &str = "% of time";
+/// A share is of a window a little longer than the run. Beyond this it is no share of the run any more.
+const MOST_OF_TIME: f64 = 102.0;
 
 /// What the summary shows, in its order.
 pub const QUANTITIES: [Quantity; 12] = [
@@ -75,12 +80,12 @@ pub const QUANTITIES: [Quantity; 12] = [
     },
     Quantity {
         name: "PSI cpu some",
-        unit: "% of time",
+        unit: OF_TIME,
         tell: |seen| pressure(seen, "cpu.some"),
     },
     Quantity {
         name: "PSI memory some",
-        unit: "% of time",
+        unit: OF_TIME,
         tell: |seen| pressure(seen, "memory.some"),
     },
     Quantity {
@@ -114,22 +119,27 @@ fn per_run(amount: f64) -> Fact<Share> {
     Fact::Known(Share { amount, over: 1.0 })
 }
 
+/// Counters are read just before and just after a run. In a run this short, that is not nothing beside it.
+const SHORTEST_S: f64 = 0.1;
+
+/// `amount` over the time of the run.
+fn over_time(seen: &Evidence, amount: f64) -> Fact<Share> {
+    match seen.wall_s >= SHORTEST_S {
+        true => Fact::Known(Share {
+            amount,
+            over: seen.wall_s,
+        }),
+        false => Fact::NotAvailable("a run of less than 0.1 s is too short for it".to_owned()),
+    }
+}
+
 fn per_second<T>(seen: &Evidence, fact: &Fact<T>, amount: fn(&T) -> f64) -> Fact<Share> {
-    let over = seen.wall_s;
-    fact.and_then(|known| {
-        Fact::Known(Share {
-            amount: amount(known),
-            over,
-        })
-    })
+    fact.and_then(|known| over_time(seen, amount(known)))
 }
 
 fn pressure(seen: &Evidence, key: &str) -> Fact<Share> {
     seen.pressure.and_then(|stalls| match stalls.get(key) {
-        Some(us) => Fact::Known(Share {
-            amount: *us as f64 / 1e6 * 100.0,
-            over: seen.wall_s,
-        }),
+        Some(us) => over_time(seen, *us as f64 / 1e6 * 100.0),
         None => Fact::NotAvailable(format!("/proc/pressure tells no {key}")),
     })
 }
@@ -154,7 +164,16 @@ fn resident(used: &SchedulerUse) -> Fact<Share> {
 
 /// `quantity` over `runs`.
 pub fn pool<'a>(quantity: &Quantity, runs: impl IntoIterator<Item = &'a Run>) -> Pooled {
-    pool_with(runs, quantity.tell)
+    let pooled = pool_with(runs, quantity.tell);
+    match pooled {
+        Pooled::Known { value, .. } if quantity.unit == OF_TIME && value > MOST_OF_TIME => {
+            Pooled::NotAvailable(format!(
+                "{} % of the time of the runs: they are too short for it",
+                number::short(value)
+            ))
+        }
+        pooled => pooled,
+    }
 }
 
 fn pool_with<'a>(
@@ -178,7 +197,7 @@ fn pool_with<'a>(
                 total.amount += share.amount;
                 total.over += share.over;
             }
-            Fact::NotAvailable(reason) => *reasons.entry(reason).or_default() += 1,
+            Fact::NotAvailable(reason) => *reasons.entry(clean_brief(&reason)).or_default() += 1,
         }
     }
     if of == 0 {
@@ -186,7 +205,7 @@ fn pool_with<'a>(
     }
     if known == 0 {
         let usual = reasons.into_iter().max_by_key(|(_, times)| *times);
-        return Pooled::NotAvailable(clean(&usual.map_or(String::new(), |(reason, _)| reason)));
+        return Pooled::NotAvailable(usual.map_or(String::new(), |(reason, _)| reason));
     }
     match total.over > 0.0 {
         true => Pooled::Known {
@@ -207,12 +226,21 @@ impl Pooled {
         }
     }
 
-    /// What has to be said beside it.
-    pub fn remark(&self) -> Option<String> {
+    /// More than all of the time.
+    fn is_beyond_all(&self, unit: &str) -> bool {
+        matches!(self, Pooled::Known { value, .. } if unit == OF_TIME && *value > 100.0)
+    }
+
+    /// What has to be said beside it; `unit` is the quantity's.
+    pub fn remark(&self, unit: &str) -> Option<String> {
         match self {
             Pooled::Known { known, of, .. } if known < of => {
                 Some(format!("known of {known} of {of} runs"))
             }
+            Pooled::Known { .. } if self.is_beyond_all(unit) => Some(
+                "above 100 as it is read just before and after the runs, a little longer than they took"
+                    .to_owned(),
+            ),
             Pooled::NotAvailable(reason) => Some(format!("not available: {reason}")),
             Pooled::Known { .. } | Pooled::NoRuns => None,
         }
@@ -223,10 +251,7 @@ impl Pooled {
 pub fn vmstat<'a>(name: &str, runs: impl IntoIterator<Item = &'a Run>) -> Pooled {
     pool_with(runs, |seen| {
         seen.vmstat.and_then(|counters| match counters.get(name) {
-            Some(count) => Fact::Known(Share {
-                amount: *count as f64,
-                over: seen.wall_s,
-            }),
+            Some(count) => over_time(seen, *count as f64),
             None => Fact::NotAvailable(format!("/proc/vmstat has no {name}")),
         })
     })

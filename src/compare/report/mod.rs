@@ -103,8 +103,11 @@ pub fn render(
 ) -> Result<String, ReportError> {
     let model = Model::new(machines, names, analysis)?;
     Ok(match style.format {
-        Format::Table => text::render(&parts::report(&model, style.verbose), style.width),
-        Format::Markdown => markdown::render(&parts::report(&model, style.verbose)),
+        Format::Table => text::render(
+            &parts::report(&model, style.verbose, style.verbose),
+            style.width,
+        ),
+        Format::Markdown => markdown::render(&parts::report(&model, style.verbose, true)),
         Format::Json => json::render(machines, names, analysis)?,
         Format::Html => html::render(&model),
     })

@@ -7,9 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ReportError;
-use super::content::clean;
+use super::content::{clean, clean_brief};
 use super::number;
-use crate::compare::analysis::{Analysis, ArmSummary, Row, Verdict};
+use crate::compare::analysis::{
+    Analysis, ArmSummary, MachineEffect, Row, SIGNIFICANT, Verdict, brief,
+};
 use crate::compare::record::{Arm, Benchmark, Better, Discarded, Plan, Record, Run, Skipped};
 
 /// A comparison as reports see it.
@@ -36,6 +38,10 @@ pub struct Score {
     pub better: usize,
     pub worse: usize,
     pub undecided: usize,
+    /// Of the undecided those that only the noise of an A/A arm leaves so.
+    pub within_noise: usize,
+    /// Of the undecided those on which machines contradict each other.
+    pub differ: usize,
     pub too_few: usize,
     /// Primary metrics without a run of the arm, or of the base.
     pub missing: usize,
@@ -69,7 +75,11 @@ impl<'a> Model<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Model {
             analysis,
-            arms: analysis.arms.iter().map(|label| clean(label)).collect(),
+            arms: analysis
+                .arms
+                .iter()
+                .map(|label| clean_brief(label))
+                .collect(),
             machines: with_unique_names(machines),
         })
     }
@@ -118,14 +128,23 @@ impl<'a> Model<'a> {
         self.machines.iter().find_map(|machine| {
             let at = machine.arms.iter().position(|to| *to == Some(arm))?;
             let twin = machine.plan.arms.get(at)?.twin_of?;
-            machine.plan.arms.get(twin).map(|arm| clean(&arm.label))
+            machine
+                .plan
+                .arms
+                .get(twin)
+                .map(|arm| clean_brief(&arm.label))
         })
     }
 
     pub fn score(&self, arm: usize) -> Score {
         let mut score = Score::default();
         for row in self.primary_rows() {
-            match change(row, arm).map(|change| change.verdict) {
+            let change = change(row, arm);
+            if let Some(change) = &change {
+                score.within_noise += usize::from(change.is_within_noise(row));
+                score.differ += usize::from(change.machines_differ);
+            }
+            match change.map(|change| change.verdict) {
                 Some(Verdict::Better) => score.better += 1,
                 Some(Verdict::Worse) => score.worse += 1,
                 Some(Verdict::Undecided) => score.undecided += 1,
@@ -169,7 +188,7 @@ impl<'a> Machine<'a> {
             .ok_or_else(|| ReportError::NoPlan(clean(name)))?;
         let arms = plan.arms.iter();
         Ok(Machine {
-            name: clean(plan.environment.host.known().map_or(name, |host| host)),
+            name: clean_brief(plan.environment.host.known().map_or(name, |host| host)),
             plan,
             runs: records.iter().filter_map(as_run).collect(),
             discarded: records.iter().filter_map(as_discarded).collect(),
@@ -254,14 +273,27 @@ pub struct Change {
     /// In %, or in the unit of the metric.
     pub value: f64,
     pub interval: Option<(f64, f64)>,
-    /// How far two copies of one arm lay apart, without a sign.
-    pub noise: Option<f64>,
+    /// How far two copies of one arm lay apart, as the changes below and above 0 that it could be taken for.
+    pub noise: Option<(f64, f64)>,
     /// Of a metric without ratios; none where it is a change in %.
     pub unit: Option<String>,
     pub pairs: usize,
     pub p: Option<f64>,
     pub p_holm: Option<f64>,
+    /// Each of several machines by itself.
+    pub machines: Vec<OnMachine>,
+    /// Whether they contradict each other.
+    pub machines_differ: bool,
     pub verdict: Verdict,
+}
+
+/// A change on one machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OnMachine {
+    pub machine: usize,
+    pub value: f64,
+    pub interval: Option<(f64, f64)>,
+    pub pairs: usize,
 }
 
 pub fn change(row: &Row, arm: usize) -> Option<Change> {
@@ -272,29 +304,56 @@ pub fn change(row: &Row, arm: usize) -> Option<Change> {
             interval: effect
                 .interval
                 .map(|it| number::change_interval(row.better, it)),
-            noise: effect.noise.map(|ratio| (ratio - 1.0) * 100.0),
+            noise: effect
+                .noise
+                .map(|ratio| number::change_interval(row.better, (1.0 / ratio, ratio))),
             unit: None,
             pairs: effect.pairs,
             p: effect.p,
             p_holm: effect.p_holm,
+            machines: on_machines(
+                &effect.machines,
+                |ratio| number::change(row.better, ratio),
+                |it| number::change_interval(row.better, it),
+            ),
+            machines_differ: effect.machines_differ,
             verdict: effect.verdict,
         });
     }
     let difference = summary.difference.as_ref()?;
     let turn = |value: f64| turned(row, value);
+    let turn_interval = |(low, high): (f64, f64)| {
+        let (a, b) = (turn(low), turn(high));
+        (a.min(b), a.max(b))
+    };
     Some(Change {
         value: turn(difference.median),
-        interval: difference.interval.map(|(low, high)| {
-            let (a, b) = (turn(low), turn(high));
-            (a.min(b), a.max(b))
-        }),
-        noise: difference.noise,
-        unit: Some(clean(&row.unit)),
+        interval: difference.interval.map(turn_interval),
+        noise: difference.noise.map(|noise| (-noise, noise)),
+        unit: Some(clean_brief(&row.unit)),
         pairs: difference.pairs,
         p: difference.p,
         p_holm: difference.p_holm,
+        machines: on_machines(&difference.machines, turn, turn_interval),
+        machines_differ: difference.machines_differ,
         verdict: difference.verdict,
     })
+}
+
+fn on_machines(
+    machines: &[MachineEffect],
+    turn: impl Fn(f64) -> f64,
+    turn_interval: impl Fn((f64, f64)) -> (f64, f64),
+) -> Vec<OnMachine> {
+    let machines = machines.iter();
+    machines
+        .map(|on| OnMachine {
+            machine: on.machine,
+            value: turn(on.centre),
+            interval: on.interval.map(&turn_interval),
+            pairs: on.pairs,
+        })
+        .collect()
 }
 
 /// A difference with the sign that makes positive better.
@@ -308,20 +367,65 @@ fn turned(row: &Row, difference: f64) -> f64 {
 impl Change {
     /// With sign and unit.
     pub fn text(&self) -> String {
+        self.text_of(self.value)
+    }
+
+    /// Another value of the same kind, such as a machine's.
+    pub fn text_of(&self, value: f64) -> String {
         match &self.unit {
-            None => number::signed_percent(self.value),
-            Some(unit) => format!("{} {unit}", number::signed_short(self.value)),
+            None => number::signed_percent(value),
+            Some(unit) => format!("{} {unit}", number::signed_short(value)),
         }
     }
 
     /// `LOW .. HIGH`, in the unit of [`Change::text`].
     pub fn interval_text(&self) -> Option<String> {
-        let (low, high) = self.interval?;
+        self.interval_text_of(self.interval)
+    }
+
+    pub fn interval_text_of(&self, interval: Option<(f64, f64)>) -> Option<String> {
+        let (low, high) = interval?;
         let text = |value: f64| match self.unit {
             None => number::signed(value, 2),
             Some(_) => number::signed_short(value),
         };
         Some(format!("{} .. {}", text(low), text(high)))
+    }
+
+    /// The noise on the side of 0 that the change is on, without a sign.
+    pub fn noise_text(&self) -> Option<String> {
+        let (below, above) = self.noise?;
+        let noise = if self.value < 0.0 { below } else { above }.abs();
+        Some(match &self.unit {
+            None => format!("{}%", number::fixed(noise, 2)),
+            Some(_) => number::short(noise),
+        })
+    }
+
+    /// Shown beyond chance, and not beyond the noise of an A/A arm, which alone takes the verdict back.
+    pub fn is_within_noise(&self, row: &Row) -> bool {
+        let is_shown = self.p_holm.is_some_and(|p| p <= SIGNIFICANT)
+            && self
+                .interval
+                .is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+        row.primary
+            && self.verdict == Verdict::Undecided
+            && !self.machines_differ
+            && self.noise.is_some()
+            && is_shown
+    }
+
+    /// The verdict in a word or two; secondary metrics have none.
+    pub fn verdict_word(&self, row: &Row) -> &'static str {
+        match self.verdict {
+            _ if !row.primary => "-",
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Undecided if self.machines_differ => "machines differ",
+            Verdict::Undecided if self.is_within_noise(row) => "within noise",
+            Verdict::Undecided => "undecided",
+            Verdict::TooFew => "too few",
+        }
     }
 
     /// Significant: a primary metric that was judged better or worse. This is what stars stand for.
@@ -334,9 +438,13 @@ impl Change {
 pub fn row_label(row: &Row) -> String {
     let unit = match row.unit.is_empty() {
         true => String::new(),
-        false => format!(" ({})", row.unit),
+        false => format!(" ({})", brief(&row.unit)),
     };
-    clean(&format!("{} {}{unit}", row.benchmark, row.metric))
+    clean(&format!(
+        "{} {}{unit}",
+        brief(&row.benchmark),
+        brief(&row.metric)
+    ))
 }
 
 /// A block's change, of the kind that [`change`] tells.

@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How numbers are written: as many digits as carry meaning, the same for all that stand side by side.
 
+pub use crate::compare::analysis::change;
 use crate::compare::record::Better;
-
-/// Change in %, positive is better: of a time as (old - new) / old, of a rate as (new - old) / old, as
-/// kernel people write it. `ratio` is new / old.
-pub fn change(better: Better, ratio: f64) -> f64 {
-    match better {
-        Better::Lower => (1.0 - ratio) * 100.0,
-        Better::Higher => (ratio - 1.0) * 100.0,
-    }
-}
 
 /// An interval of ratios as one of changes, the smaller end first.
 pub fn change_interval(better: Better, (low, high): (f64, f64)) -> (f64, f64) {

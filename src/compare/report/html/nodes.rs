@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::bars::{self, Bar};
 use super::heat::{self, Line};
 use crate::compare::record::Run;
-use crate::compare::report::content::clean;
+use crate::compare::report::content::{clean, clean_brief};
 use crate::compare::report::evidence::busy_by_node;
 use crate::compare::report::model::{Machine, Model};
 use crate::compare::report::text::shorten;
@@ -29,8 +29,8 @@ pub fn section(model: &Model) -> Markup {
 
 fn benchmark<'a>(model: &Model<'a>, machine: &Machine<'a>, key: Key<'a>) -> Markup {
     let name = match model.machines.len() {
-        1 => clean(key.1),
-        _ => format!("{} on {}", clean(key.1), machine.name),
+        1 => clean_brief(key.1),
+        _ => format!("{} on {}", clean_brief(key.1), machine.name),
     };
     let maps: Vec<Markup> = (0..model.arms.len())
         .filter_map(|arm| use_over_time(model, machine, arm, key))
@@ -54,7 +54,7 @@ fn benchmark<'a>(model: &Model<'a>, machine: &Machine<'a>, key: Key<'a>) -> Mark
                 div class="plots" { @for map in &placed { (map) } }
             }
             @if let Some(shares) = &shares {
-                h4 { "Each node's share of the CPU time, all runs" }
+                h4 { "Each node's share of the CPU time, " (known_runs(model, machine, key)) }
                 div class="plots" { figure { (shares) } }
             }
         }
@@ -65,7 +65,7 @@ fn why<'a>(model: &Model<'a>, machine: &Machine<'a>, key: Key<'a>) -> String {
     use crate::compare::record::Fact;
     let mut runs = (0..model.arms.len()).flat_map(|arm| machine.runs(arm, Some(key)));
     runs.find_map(|run| match &run.evidence.node_use {
-        Fact::NotAvailable(reason) => Some(clean(reason)),
+        Fact::NotAvailable(reason) => Some(clean_brief(reason)),
         Fact::Known(_) => None,
     })
     .unwrap_or_else(|| "no run".to_owned())
@@ -87,7 +87,10 @@ fn use_over_time<'a>(
     let periods = lines.iter().map(|line| line.shares.len()).max()?;
     let seconds = periods as f64 * seen.period_ms as f64 / 1000.0;
     let label = &model.arms[arm];
-    let title = format!("{label}: CPU use of each node over time, {}", clean(key.1));
+    let title = format!(
+        "{label}: CPU use of each node over time, {}",
+        clean_brief(key.1)
+    );
     let map = heat::map(&title, &lines, seconds, " s")?;
     Some(html! {
         figure {
@@ -124,7 +127,10 @@ fn tasks<'a>(model: &Model<'a>, machine: &Machine<'a>, key: Key<'a>) -> Vec<Mark
     let maps = all.iter().enumerate().filter_map(|(arm, repeats)| {
         let label = &model.arms[arm];
         let lines = task_lines(repeats, &nodes, most);
-        let title = format!("{label}: tasks per node in each repeat, {}", clean(key.1));
+        let title = format!(
+            "{label}: tasks per node in each repeat, {}",
+            clean_brief(key.1)
+        );
         let map = heat::map(&title, &lines, repeats.len() as f64, "")?;
         Some(html! {
             figure {
@@ -159,6 +165,16 @@ fn task_lines(repeats: &[&Vec<u32>], nodes: &[u32], most: u32) -> Vec<Line> {
             }
         })
         .collect()
+}
+
+/// How many runs tell of their node use, of how many.
+fn known_runs<'a>(model: &Model<'a>, machine: &Machine<'a>, key: Key<'a>) -> String {
+    let runs = || (0..model.arms.len()).flat_map(|arm| machine.runs(arm, Some(key)));
+    let known = runs().filter(|run| busy_by_node(run).is_some()).count();
+    match (known, runs().count()) {
+        (known, all) if known == all => "all runs".to_owned(),
+        (known, all) => format!("{known} of {all} runs"),
+    }
 }
 
 /// Busy time by node, weighted by how long runs took and how many CPUs a node has.

@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{metrics, nodes, tables};
 use crate::compare::analysis::Row;
-use crate::compare::report::content::clean;
+use crate::compare::report::content::{clean, clean_brief};
 use crate::compare::report::model::{Model, Score};
 use crate::compare::report::parts::{evidence, guide, placement, results, setting, verdict};
 
@@ -152,7 +152,7 @@ fn evidence_tables(model: &Model) -> Markup {
         details {
             summary { "By benchmark" }
             @for key in model.benchmarks() {
-                h3 { (clean(key.1)) }
+                h3 { (clean_brief(key.1)) }
                 (tables::table(&evidence::summary(model, Some(key)).0))
             }
         }

@@ -8,18 +8,29 @@ use super::strip::jitter;
 use crate::compare::analysis::{Row, Verdict};
 use crate::compare::report::model::{Change, Model, Pair, change, pairs, row_label};
 use crate::compare::report::number;
-use crate::compare::report::parts::effects::verdict_word;
 use crate::compare::report::text::shorten;
 
 const LANE: f64 = 36.0;
 
 /// A sign for each verdict, so that it is not told by the colour alone.
-pub fn sign(verdict: Verdict) -> &'static str {
+fn sign(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better => "▲",
         Verdict::Worse => "▼",
         Verdict::Undecided => "○",
         Verdict::TooFew => "·",
+    }
+}
+
+/// A verdict with its sign; secondary metrics have none.
+pub fn verdict(row: &Row, change: &Change) -> String {
+    let word = change.verdict_word(row);
+    match (row.primary, change.noise_text()) {
+        (false, _) => word.to_owned(),
+        (true, Some(noise)) if change.is_within_noise(row) => {
+            format!("{} within the noise ({noise})", sign(change.verdict))
+        }
+        (true, _) => format!("{} {word}", sign(change.verdict)),
     }
 }
 
@@ -84,7 +95,7 @@ fn lane(model: &Model, row: &Row, arm: usize, pairs: &[Pair], scale: &Scale) -> 
     html! {
         text class="lane" x="8" y="13" { (shorten(label, 30)) }
         text class={ "lane " (class(row, change.verdict)) } x="352" y="13" text-anchor="end" {
-            (sign(change.verdict)) " " (verdict_word(change.verdict)) " " (shorten(&change.text(), 16))
+            (verdict(row, &change)) " " (shorten(&change.text(), 16))
         }
         @if let Some(noise) = change.noise { (noise_band(noise, scale)) }
         (interval(row, &change, scale, 19.0, 12.0))
@@ -104,8 +115,8 @@ fn lane(model: &Model, row: &Row, arm: usize, pairs: &[Pair], scale: &Scale) -> 
 }
 
 /// How far two copies of one arm lay apart: an interval has to lie beyond it.
-fn noise_band(noise: f64, scale: &Scale) -> Markup {
-    let (left, right) = (scale.at(-noise), scale.at(noise));
+fn noise_band((low, high): (f64, f64), scale: &Scale) -> Markup {
+    let (left, right) = (scale.at(low), scale.at(high));
     html! {
         rect class="noise" x=(px(left)) y="17" height="16" width=(px((right - left).max(0.5))) {
             title { "noise of two equal arms (A/A)" }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::scale::{Scale, WIDTH, px};
 use crate::compare::analysis::{Row, Sample};
 use crate::compare::record::Better;
-use crate::compare::report::content::clean;
+use crate::compare::report::content::{clean, clean_brief};
 use crate::compare::report::model::{Model, row_label, summary};
 use crate::compare::report::number;
 use crate::compare::report::parts::results::row_decimals;
@@ -19,7 +19,12 @@ pub fn plot(model: &Model, row: &Row, machine: usize) -> Option<Markup> {
     let lanes: Vec<Vec<Sample>> = (0..model.arms.len())
         .map(|arm| samples(row, arm, machine))
         .collect();
-    let values = lanes.iter().flatten().map(|sample| sample.value);
+    if lanes.iter().all(Vec::is_empty) {
+        return None;
+    }
+    // Of all machines, so that plots side by side can be compared.
+    let values = row.arms.iter().flatten().flat_map(|arm| &arm.values);
+    let values = values.map(|sample| sample.value);
     let scale = Scale::around(values, 8.0, WIDTH - 8.0)?;
     let bottom = LANE * lanes.len() as f64 + 4.0;
     let height = bottom + 30.0;
@@ -49,7 +54,7 @@ fn samples(row: &Row, arm: usize, machine: usize) -> Vec<Sample> {
 }
 
 fn direction(row: &Row) -> String {
-    let unit = shorten(&clean(&row.unit), 24);
+    let unit = shorten(&clean_brief(&row.unit), 24);
     match row.better {
         Better::Lower => format!("{unit}; ← lower is better"),
         Better::Higher => format!("{unit}; higher is better →"),

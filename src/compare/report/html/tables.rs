@@ -3,13 +3,13 @@
 
 use maud::{Markup, html};
 
-use super::pairs::{class, interval, sign};
+use super::pairs::{class, interval, verdict};
 use super::scale::{Scale, px};
 use crate::compare::analysis::{Row, Sample};
 use crate::compare::report::content::{Block, Cell, Row as TableRow, Table, Tone};
 use crate::compare::report::model::{Change, Model, change, row_label, summary};
 use crate::compare::report::number;
-use crate::compare::report::parts::effects::verdict_word;
+use crate::compare::report::parts::effects::{has_noise, machine_name};
 use crate::compare::report::parts::results::row_decimals;
 
 /// Blocks as they stand, under headings of a section's parts.
@@ -76,6 +76,7 @@ fn plain(cell: &Cell, is_label: bool) -> Markup {
 /// Effects with their intervals drawn on one axis.
 pub fn effects(model: &Model, rows: &[&Row]) -> Markup {
     let scale = common_scale(model, rows);
+    let with_noise = has_noise(model, rows);
     html! {
         div class="scroll" tabindex="0" {
             table class="effects" {
@@ -88,11 +89,13 @@ pub fn effects(model: &Model, rows: &[&Row]) -> Markup {
                     th scope="col" { "p" }
                     th scope="col" { "p (Holm)" }
                     th scope="col" { "pairs" }
+                    @if with_noise { th scope="col" { "noise" } }
                 } }
                 tbody { @for row in rows {
-                    tr { th class="span" scope="colgroup" colspan="8" { (row_label(row)) } }
+                    tr { th class="span" scope="colgroup" colspan=(if with_noise { 9 } else { 8 }) { (row_label(row)) } }
                     @for (arm, label) in model.arms.iter().enumerate().skip(1) {
-                        tr { th scope="row" class="label in" { (label) } (effect_cells(row, arm, &scale)) }
+                        tr { th scope="row" class="label in" { (label) } (effect_cells(row, arm, &scale, with_noise)) }
+                        (machine_rows(model, row, arm, with_noise))
                     }
                 } }
             }
@@ -100,19 +103,40 @@ pub fn effects(model: &Model, rows: &[&Row]) -> Markup {
     }
 }
 
-fn effect_cells(row: &Row, arm: usize, scale: &Scale) -> Markup {
+/// An arm on each of several machines.
+fn machine_rows(model: &Model, row: &Row, arm: usize, with_noise: bool) -> Markup {
+    let change = change(row, arm);
+    html! {
+        @if let Some(change) = &change { @for on in &change.machines {
+            tr class="faint" {
+                th scope="row" class="label in" { "- on " (machine_name(model, on.machine)) }
+                td {}
+                td { (change.text_of(on.value)) }
+                td {}
+                td { (change.interval_text_of(on.interval).unwrap_or("-".to_owned())) }
+                td {}
+                td {}
+                td { (on.pairs) }
+                @if with_noise { td {} }
+            }
+        } }
+    }
+}
+
+fn effect_cells(row: &Row, arm: usize, scale: &Scale, with_noise: bool) -> Markup {
     let Some(change) = change(row, arm) else {
-        return html! { td class="faint" { "no pair" } @for _ in 0..6 { td {} } };
+        return html! { td class="faint" { "no pair" } @for _ in 0..(6 + usize::from(with_noise)) { td {} } };
     };
     let probability = |p: Option<f64>| p.map_or("-".to_owned(), number::probability);
     html! {
-        td class=(class(row, change.verdict)) { (sign(change.verdict)) " " (verdict_word(change.verdict)) }
+        td class=(class(row, change.verdict)) { (verdict(row, &change)) }
         td { (change.text()) }
         td class="drawn" { @if change.unit.is_none() { (drawn(row, &change, scale)) } }
         td { (change.interval_text().unwrap_or("-".to_owned())) }
         td { (probability(change.p)) }
         td { (probability(change.p_holm)) }
         td { (change.pairs) }
+        @if with_noise { td { (change.noise_text().unwrap_or("-".to_owned())) } }
     }
 }
 

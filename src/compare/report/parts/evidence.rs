@@ -2,8 +2,8 @@
 //! What was seen while the benchmarks ran, by arm.
 
 use crate::compare::record::Run;
-use crate::compare::report::content::{Block, Cell, Table, clean};
-use crate::compare::report::evidence::{self, Pooled, QUANTITIES};
+use crate::compare::report::content::{Block, Cell, Table, clean_brief};
+use crate::compare::report::evidence::{self, Pooled, QUANTITIES, Quantity};
 use crate::compare::report::model::Model;
 
 /// A table over all benchmarks and, with `verbose`, one for each and the counters of /proc/vmstat.
@@ -21,7 +21,10 @@ pub fn section(model: &Model, verbose: bool) -> Vec<Block> {
     }
     if model.benchmarks().len() > 1 {
         for (suite, benchmark) in model.benchmarks() {
-            blocks.push(Block::Heading(format!("Evidence, {}", clean(benchmark))));
+            blocks.push(Block::Heading(format!(
+                "Evidence, {}",
+                clean_brief(benchmark)
+            )));
             blocks.push(Block::Table(summary(model, Some((suite, benchmark))).0));
         }
     }
@@ -46,7 +49,7 @@ pub fn summary<'a>(
             .collect();
         let labels = [Cell::new(quantity.name), Cell::new(quantity.unit)];
         table.row(labels.into_iter().chain(pooled.iter().map(cell)));
-        quantities.push((quantity.name, pooled));
+        quantities.push((quantity, pooled));
     }
     (table, notes(&quantities, &model.arms))
 }
@@ -69,12 +72,12 @@ fn cell(pooled: &Pooled) -> Cell {
 
 /// Why a quantity is not available, or of how many runs it is: one line for each reason, with all the
 /// quantities and arms that share it.
-fn notes(quantities: &[(&str, Vec<Pooled>)], arms: &[String]) -> Vec<String> {
+fn notes(quantities: &[(&Quantity, Vec<Pooled>)], arms: &[String]) -> Vec<String> {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for (quantity, pooled) in quantities {
         let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
         for (pooled, arm) in pooled.iter().zip(arms) {
-            if let Some(reason) = pooled.remark() {
+            if let Some(reason) = pooled.remark(quantity.unit) {
                 append(&mut reasons, reason, arm);
             }
         }
@@ -83,7 +86,7 @@ fn notes(quantities: &[(&str, Vec<Pooled>)], arms: &[String]) -> Vec<String> {
                 true => reason,
                 false => format!("{reason} ({})", of.join(", ")),
             };
-            append(&mut lines, text, quantity);
+            append(&mut lines, text, quantity.name);
         }
     }
     let lines = lines.into_iter();

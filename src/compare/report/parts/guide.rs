@@ -2,7 +2,7 @@
 //! What each number means, for readers who were not there. Kept in step with docs/benchmarking.md.
 
 /// A term and its meaning.
-pub const TERMS: [(&str, &str); 15] = [
+pub const TERMS: [(&str, &str); 17] = [
     (
         "Run",
         "One attach of a scheduler and one execution of a benchmark. The run is the unit of everything here: \
@@ -27,7 +27,7 @@ pub const TERMS: [(&str, &str); 15] = [
     (
         "95% interval",
         "From resampling the paired log-ratios (bootstrap). Intervals made this way contain the true change in \
-         about 95 of 100 comparisons. An interval that contains 0 leaves open whether there is a change at all.",
+         about 95 of 100 comparisons. It reaches to the change on every machine that contradicts the common one. An interval that contains 0 leaves open whether there is a change at all.",
     ),
     (
         "p",
@@ -53,6 +53,16 @@ pub const TERMS: [(&str, &str); 15] = [
         "No difference was shown. That is not the same as equal: the interval says how large a change may still be.",
     ),
     (
+        "Within noise",
+        "A difference was shown beyond chance, but its interval is not beyond the noise: two copies of one arm differed \
+         here by as much. It is counted as undecided. The noise is that of the A/A arm, as a change of the same sign.",
+    ),
+    (
+        "Machines differ",
+        "One machine shows the arm to be better and another to be worse, each beyond its own spread and the noise. \
+         There is no common change then, and no verdict: see each machine by itself.",
+    ),
+    (
         "Too few",
         "So few blocks that chance could not be excluded whatever the values were.",
     ),
@@ -63,12 +73,13 @@ pub const TERMS: [(&str, &str); 15] = [
     (
         "Outlier",
         "A value beyond Tukey's fences (1.5 interquartile ranges beyond the quartiles) of its arm and machine. \
-         Outliers are marked and never dropped.",
+         Outliers are marked (! in the table of results) and never dropped.",
     ),
     (
         "Gmean",
         "Geometric mean of a suite's ratios over its primary metrics (over all, if none is primary); above 1 is \
-         better. A summary, not a test.",
+         better. In % it is the same mean as a change, defined as above: 1.41 is 41% more of a rate, 29% less time; a suite with \
+         both kinds has only the factor. A summary, not a test.",
     ),
     (
         "Not available",

@@ -12,8 +12,8 @@ pub mod verdict;
 use super::content::Block;
 use super::model::Model;
 
-/// The whole report for formats without plots.
-pub fn report(model: &Model, verbose: bool) -> Vec<Block> {
+/// The whole report for formats without plots; with `machines` each machine's effects are told.
+pub fn report(model: &Model, verbose: bool, machines: bool) -> Vec<Block> {
     let mut blocks = vec![Block::Title(setting::title(model))];
     blocks.extend(warnings(model));
     blocks.extend(setting::arms(model));
@@ -25,7 +25,7 @@ pub fn report(model: &Model, verbose: bool) -> Vec<Block> {
         blocks.push(Block::Table(results::table(model, suite, verbose)));
     }
     blocks.push(Block::Paragraph(results::LEGEND.to_owned()));
-    blocks.extend(effects::section(model, verbose));
+    blocks.extend(effects::section(model, verbose, machines));
     blocks.extend(evidence::section(model, verbose));
     blocks.extend(placement::section(model));
     blocks.extend(setting::environment(model, verbose));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What was compared, on what, and what did not take part.
 
+use crate::compare::analysis::brief;
 use crate::compare::record::{Fact, Plan, Skipped};
 use crate::compare::report::content::{Block, Cell, Table, clean};
 use crate::compare::report::model::{Machine, Model};
@@ -151,7 +152,7 @@ fn fact(fact: &Fact<String>) -> Cell {
 }
 
 fn missing(why: &str) -> Cell {
-    Cell::faint(format!("not available: {why}"))
+    Cell::faint(format!("not available: {}", brief(why)))
 }
 
 /// Benchmarks that could not run, and why.
@@ -174,7 +175,9 @@ pub fn skipped(model: &Model) -> Vec<Block> {
         };
         clean(&format!(
             "{}/{}{on}: {}",
-            skipped.suite, skipped.name, skipped.reason
+            brief(&skipped.suite),
+            brief(&skipped.name),
+            brief(&skipped.reason)
         ))
     });
     vec![
@@ -228,12 +231,14 @@ fn reasons<'m>(model: &'m Model) -> impl Fn(&'m Machine<'m>) -> Vec<String> {
         let describe = |run: &&crate::compare::record::Discarded| {
             let arm = machine.arm_of(run.arm).map_or("?", |arm| &model.arms[arm]);
             let benchmarks = &machine.plan.benchmarks;
-            let benchmark = benchmarks.get(run.benchmark).map_or("?", |it| &it.name);
+            let benchmark = benchmarks
+                .get(run.benchmark)
+                .map_or("?".to_owned(), |it| brief(&it.name));
             clean(&format!(
                 "{}, block {}, {arm}, {benchmark}: {}",
                 machine.name,
                 run.block + 1,
-                run.reason.lines().next().unwrap_or_default()
+                brief(&run.reason)
             ))
         };
         machine.discarded.iter().map(describe).collect()

@@ -31,6 +31,17 @@ pub fn finding(model: &Model, arm: usize) -> String {
         score.worse,
         score.undecided,
     );
+    let whys: Vec<String> = [
+        (score.within_noise, "within the noise"),
+        (score.differ, "as the machines differ"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, why)| format!("{count} {why}"))
+    .collect();
+    if !whys.is_empty() {
+        sentence += &format!(" ({})", whys.join(", "));
+    }
     if score.too_few > 0 {
         sentence += &format!(", too few blocks to say on {}", score.too_few);
     }

@@ -230,3 +230,30 @@ fn rates_have_harmonic_means_and_times_arithmetic_ones() {
         }
     }
 }
+
+/// The lab's own suites are read inside of machines only, where a mistake in them is found late.
+#[test]
+fn the_suites_of_the_lab_resolve_on_its_machines() {
+    let dir = programs(&ALL_PROGRAMS);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab/suites");
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let suite = Suite::read(&path).unwrap();
+        for machine in ["2 nodes x 4 cpus", "2 nodes x 4 llcs x 2 cores"] {
+            let mut host = host(machine);
+            host.path = vec![dir.path().into()];
+            let resolved = suite.resolve(&host, &Filter::default());
+            assert!(resolved.skipped.is_empty(), "{:?}", resolved.skipped);
+            assert!((1..=5).contains(&primaries(&resolved)), "{path:?}");
+            for benchmark in &resolved.benchmarks {
+                assert_filled(benchmark, machine);
+                names.insert(benchmark.name.clone());
+            }
+        }
+    }
+    // What the demonstration asks for.
+    for wanted in ["fork-burst/8", "pipe", "hackbench/2", "pair-cross-node"] {
+        assert!(names.contains(wanted), "{wanted} is not among {names:?}");
+    }
+}

@@ -91,6 +91,12 @@ pub struct Decisions {
 const MIN_BUDGET: u32 = 4;
 const CPUS_PER_MOVE: u32 = 8;
 
+/// How many tasks may move in one tick of a machine with `cpus` CPUs, whatever the reason: the balancer
+/// and locality share it.
+pub fn move_budget(cpus: u32) -> u32 {
+    (cpus / CPUS_PER_MOVE).max(MIN_BUDGET)
+}
+
 /// The working memory of the balancer.
 #[derive(Debug)]
 pub struct Balancer {
@@ -149,7 +155,7 @@ impl Balancer {
         let nodes = shape.nodes();
         let cpus: u32 = shape.weight.iter().sum();
         Self {
-            budget: (cpus / CPUS_PER_MOVE).max(MIN_BUDGET),
+            budget: move_budget(cpus),
             average: vec![0; nodes],
             now: vec![0; nodes],
             llcs: vec![0; shape.llc_weight.len()],

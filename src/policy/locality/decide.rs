@@ -19,15 +19,12 @@ use super::room::{Refused, Room};
 use super::swap::{Context, Nobody, Partner, Wish, best_partner};
 use super::view::{Stay, Step, Steps, View, Why};
 use super::want::{Want, want_of};
-use crate::policy::balance::Move;
+use crate::policy::balance::{Move, move_budget};
 use crate::policy::compile::Limits;
 use crate::policy::observation::{Observation, Shape};
 
 pub use super::want::MIN_GAIN;
 
-/// Moves per tick, the balancer's counted: at least this, and one for so many CPUs of the machine.
-const MIN_BUDGET: u32 = 4;
-const CPUS_PER_MOVE: u32 = 8;
 /// Searches for somebody to swap with per tick: each looks at all tasks of a node.
 const MAX_SEARCHES: u32 = 64;
 
@@ -67,7 +64,7 @@ impl Decider {
         let nodes = shape.nodes();
         let cpus: u32 = shape.weight.iter().sum();
         Self {
-            budget: (cpus / CPUS_PER_MOVE).max(MIN_BUDGET),
+            budget: move_budget(cpus),
             room: Room::new(shape),
             by_node: Vec::with_capacity(tasks),
             node_end: vec![0; nodes],

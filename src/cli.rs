@@ -204,6 +204,36 @@ fn parse_balance_interval(text: &str) -> Result<u64, String> {
     }
 }
 
+/// What is looked at to find out where a process's memory lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LocalityMode {
+    /// The most that this machine offers: off on one node, else sampled, else first-touch.
+    Auto,
+    /// Nothing.
+    Off,
+    /// Faults by the node where they were taken: orders candidates, moves nobody.
+    FirstTouch,
+    /// The kernel is asked for the nodes of some pages of each process.
+    Sampled,
+}
+
+/// Flags of locality.
+#[derive(Debug, Clone, Args)]
+pub struct LocalityArgs {
+    /// Find out where processes have their memory, and run them there when the limits allow.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = LocalityMode::Auto)]
+    pub locality: LocalityMode,
+
+    /// Bring memory to processes that have settled elsewhere and cannot go to it.
+    #[arg(long)]
+    pub migrate_memory: bool,
+
+    /// With --migrate-memory: at most so much of it.
+    #[arg(long, value_name = "MIB_PER_S", default_value_t = 256,
+          value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub migrate_rate: u32,
+}
+
 /// Flags of the scheduler itself.
 #[derive(Debug, Clone, Args)]
 pub struct RunArgs {
@@ -214,6 +244,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "MSEC", default_value_t = 100,
           value_parser = parse_balance_interval)]
     pub balance_interval_ms: u64,
+
+    #[command(flatten)]
+    pub locality: LocalityArgs,
 
     /// Write fork placements and balancing decisions, with all that they were decided by, to FILE
     /// as JSON lines; `scx_ballast replay FILE` decides them again.

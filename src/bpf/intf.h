@@ -108,7 +108,7 @@ enum ballast_stat {
 };
 
 /*
- * One task, as the daemon sees it. BPF is the only writer of all fields but `wanted`. Each field is
+ * One task, as the daemon sees it. BPF writes all fields but the last two. Each field is
  * written whole; a task's identity is stable while `seq` is even and unchanged.
  */
 struct task_slot {
@@ -128,6 +128,11 @@ struct task_slot {
 	 * an old seq is for the slot's former owner and is ignored.
 	 */
 	u64 wanted;
+	/*
+	 * Nodes where the task belongs (R8), one bit each, written by the daemon; 0: nowhere in
+	 * particular. A hint: it may be a former owner's for a moment.
+	 */
+	u64 prefers;
 };
 
 /* Counters of one LLC: two cache lines that only this LLC's tasks write. */

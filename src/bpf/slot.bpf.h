@@ -40,6 +40,7 @@ static void slot_take(struct task_struct *p, struct task_ctx *tc)
 	slot->moved_at = 0;
 	slot->weight = p->scx.weight;
 	slot->wanted = 0;
+	slot->prefers = 0;
 	__sync_fetch_and_add(&slot->seq, 1);
 }
 

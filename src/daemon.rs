@@ -136,7 +136,7 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, lasting: &mut Lasting) -> Resu
     let header = balancer::trace_header(&machine, &limits);
     let mut space = ObjectSpace::uninit();
     let sched = Scheduler::load(args, &machine, &limits.fork, seq, &mut space)?;
-    let mut balancer = Balancer::new(args, &machine, limits);
+    let mut balancer = Balancer::new(args, &machine, limits)?;
     let server = StatsServer::new(observe::server_data())
         .launch()
         .context("starting the statistics server")?;
@@ -175,7 +175,7 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, lasting: &mut Lasting) -> Resu
             recv(shutdown) -> _ => by_user = true,
             recv(requests) -> request => {
                 let answer = match request.context("the statistics server is gone")? {
-                    Request::Stats => reporter.report(&sched, &machine, &balancer.tally).map(Box::new).map(Answer::Stats),
+                    Request::Stats => reporter.report(&sched, &machine, &balancer).map(Box::new).map(Answer::Stats),
                     Request::Move { pid, node } => observe::move_task(&sched, &machine, pid, node)
                         .map(|()| Answer::Moved),
                 };

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use scx_ballast::policy::balance::{Balancer, Decisions};
 use scx_ballast::policy::compile::{ImbNumaNr, Thresholds};
 use scx_ballast::policy::limits::{spare, tolerated};
-use scx_ballast::policy::locality::decide::MIN_GAIN;
+use scx_ballast::policy::locality::decide::{Decider, MIN_GAIN};
 use scx_ballast::policy::locality::evidence::MemoryPolicy;
 use scx_ballast::policy::locality::record::LocalityRecord;
 use scx_ballast::policy::locality::view::{Stay, Step, Why};
@@ -306,15 +306,14 @@ proptest! {
             let (obs, decided) = one.decide();
             prop_assert_eq!(&other.decide().1, &decided);
             let record = LocalityRecord {
-                observation: obs,
                 view: one.view.clone(),
-                already: Vec::new(),
-                steps: decided,
+                steps: Some(decided),
             };
             let text = serde_json::to_string(&record).unwrap();
             let again: LocalityRecord = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(&again, &record);
-            prop_assert_eq!(again.check(&one.shape, &one.limits), Ok(()));
+            let mut decider = Decider::new(one.shape.clone(), 0);
+            prop_assert_eq!(again.check(&obs, &[], &one.limits, &mut decider), Ok(()));
             one.tick();
             other.tick();
         }

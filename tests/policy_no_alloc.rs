@@ -11,7 +11,9 @@ use std::cell::Cell;
 
 use scx_ballast::policy::engine::Engine;
 use scx_ballast::policy::locality::decide::Decider;
-use scx_ballast::policy::locality::evidence::Standing;
+use scx_ballast::policy::locality::evidence::{NodePages, Sample, Standing};
+use scx_ballast::policy::locality::ledger::Ledger;
+use scx_ballast::policy::locality::places::Places;
 use scx_ballast::policy::locality::view::{Steps, TaskView, Unit, UnitView, View};
 use scx_ballast::policy::observation::Observation;
 use synthetic::{Scene, World};
@@ -106,6 +108,63 @@ fn a_tick_takes_no_memory() {
     assert_eq!(CALLS.get(), before);
 
     locality_takes_no_memory();
+    the_ledger_takes_no_memory();
+}
+
+/// Processes that are known are viewed and remembered without taking memory.
+fn the_ledger_takes_no_memory() {
+    for (nodes, tasks) in [(2, 3000), (64, 20_000)] {
+        let mut world = World::new(nodes, tasks, Scene::Calm);
+        let places = Places::by_distance(nodes, nodes, |a, b| 10 + 10 * a.abs_diff(b) as u32);
+        let mut ledger = Ledger::new(places, world.shape.clone());
+        ledger.reserve(tasks);
+        for (i, task) in world.obs.tasks.iter().enumerate() {
+            if i % 7 == 0 {
+                ledger.set_group(task.tgid, Some(1));
+            }
+            for at_ms in [1, 2] {
+                let pages = |node| NodePages {
+                    private: u32::from(node == task.tgid as usize % nodes) * 100,
+                    shared: 3,
+                };
+                let pages = (0..nodes).map(pages).collect();
+                let asked = 200;
+                let sample = Sample {
+                    at_ms,
+                    asked,
+                    pages,
+                };
+                ledger.sampled(task.tgid, &sample);
+                ledger.sampled_task((task.slot, task.seq), &sample);
+            }
+        }
+        let mut view = View {
+            tasks: Vec::with_capacity(tasks),
+            units: Vec::with_capacity(tasks),
+            scores: Vec::with_capacity(tasks * nodes * 2),
+            ..View::default()
+        };
+        let mut engine = world.engine();
+        let mut decider = Decider::new(world.shape.clone(), tasks);
+        let mut steps = Steps {
+            steps: Vec::with_capacity(4096),
+            stays: Vec::with_capacity(tasks),
+        };
+        let mut round = |now_ms| {
+            let before = CALLS.get();
+            ledger.view(&world.obs, now_ms, &mut view);
+            let already = &engine.tick_with(&mut world.obs, Some(&view)).moves;
+            decider.decide(&world.obs, &view, &world.limits, already, &mut steps);
+            ledger.remember(&world.obs, &view, &steps);
+            CALLS.get() - before
+        };
+        // At first sight its units are new.
+        assert!(round(10) > 0);
+        for tick in 0..5 {
+            assert_eq!(round(100 + tick), 0, "{nodes} nodes, tick {tick}");
+        }
+        assert!(!steps.steps.is_empty());
+    }
 }
 
 /// Every process has its memory on some node; with it both the balancer and locality have to choose.

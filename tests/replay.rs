@@ -7,6 +7,10 @@ use scx_ballast::machine::Machine;
 use scx_ballast::machine::describe::Source;
 use scx_ballast::policy::compile::{Limits, NodeShape, Thresholds};
 use scx_ballast::policy::engine::Engine;
+use scx_ballast::policy::locality::decide::Decider;
+use scx_ballast::policy::locality::evidence::Standing;
+use scx_ballast::policy::locality::record::LocalityRecord;
+use scx_ballast::policy::locality::view::{Stay, Steps, TaskView, Unit, UnitView, View, Why};
 use scx_ballast::policy::observation::{NodeObs, Observation, Shape, TaskObs};
 use scx_ballast::policy::placement::ForkWhy;
 use scx_ballast::policy::record::{FORMAT, ForkRecord, Header, Record, TickRecord};
@@ -84,6 +88,58 @@ fn tick(header: &Header) -> TickRecord {
     TickRecord {
         observation,
         decisions,
+        locality: None,
+    }
+}
+
+/// Two hogs on each node, the state is balanced; but the memory of one on node 0 is on node 1 and the other
+/// way round, and they are of different processes on a machine that is full: they change places.
+fn swapped(header: &Header) -> TickRecord {
+    let mut tick = tick(header);
+    let observation = &mut tick.observation;
+    observation.nodes.iter_mut().for_each(|node| {
+        (node.running, node.running_milli) = (8, 8000);
+    });
+    observation.llcs = vec![8, 8];
+    observation.tasks[1].llc = 1;
+    observation.tasks.truncate(2);
+    let known = |unit: u32, nodes: u64| TaskView {
+        unit,
+        standing: Standing::Known,
+        row: Some(unit),
+        nodes,
+    };
+    let unit = |pid: i32| UnitView {
+        unit: Unit::Process(pid),
+        is_group: false,
+        waits: false,
+    };
+    let view = View {
+        at_ms: 5,
+        tasks: vec![known(0, 0b10), known(1, 0b01)],
+        units: vec![unit(20), unit(21)],
+        nodes: 2,
+        scores: vec![100, 900, 900, 100],
+    };
+    let mut engine = Engine::new(header.limits.clone(), header.shape.clone(), 4);
+    let decisions = engine.tick_with(observation, Some(&view)).clone();
+    let mut steps = Steps::default();
+    Decider::new(header.shape.clone(), 4).decide(
+        observation,
+        &view,
+        &header.limits,
+        &decisions.moves,
+        &mut steps,
+    );
+    let why: Vec<Why> = steps.steps.iter().map(|step| step.why).collect();
+    assert_eq!(why, [Why::Swap, Why::SwappedFor]);
+    TickRecord {
+        observation: tick.observation,
+        decisions,
+        locality: Some(LocalityRecord {
+            view,
+            steps: Some(steps),
+        }),
     }
 }
 
@@ -103,7 +159,7 @@ fn replay(records: &[Record]) -> (Output, String) {
 #[test]
 fn the_policys_own_answers_match() {
     let header = header(&machine());
-    let tick = tick(&header);
+    let (tick, swap) = (tick(&header), swapped(&header));
     // A second header, as after hotplug.
     let (output, text) = replay(&[
         Record::Header(header.clone()),
@@ -111,11 +167,12 @@ fn the_policys_own_answers_match() {
         Record::Lost { forks: 3 },
         Record::Header(header),
         Record::Tick(tick),
+        Record::Tick(swap),
     ]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(
         text,
-        "1 fork placements, 1 ticks with 2 moves; 3 placements not recorded; 0 mismatches\n"
+        "1 fork placements, 2 ticks with 2 moves and 2 steps of locality; 3 placements not recorded; 0 mismatches\n"
     );
 }
 
@@ -132,6 +189,19 @@ fn other_answers_are_found() {
     bystander.decisions.moves[0].pid += 1;
     let mut lazy = tick(&header);
     lazy.decisions.moves.pop();
+    let steps_of = |tick: &mut TickRecord, change: fn(&mut Steps)| {
+        let located = tick.locality.as_mut().and_then(|it| it.steps.as_mut());
+        change(located.expect("steps"));
+    };
+    let mut one_sided = swapped(&header);
+    steps_of(&mut one_sided, |steps| {
+        steps.steps.pop();
+    });
+    let mut reason = swapped(&header);
+    steps_of(&mut reason, |steps| steps.stays.push((0, Stay::AtHome)));
+    // Of a machine with three nodes.
+    let mut elsewhere = swapped(&header);
+    elsewhere.locality.as_mut().expect("a view").view.nodes = 3;
     let (output, text) = replay(&[
         Record::Header(header),
         Record::Fork(local),
@@ -139,13 +209,62 @@ fn other_answers_are_found() {
         Record::Fork(llc),
         Record::Tick(bystander),
         Record::Tick(lazy),
+        Record::Tick(one_sided),
+        Record::Tick(reason),
+        Record::Tick(elsewhere),
         Record::Fork(fork()),
     ]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(text.ends_with(" 5 mismatches\n"), "{text}");
-    for line in 2..=6 {
+    assert!(text.ends_with(" 8 mismatches\n"), "{text}");
+    for line in 2..=9 {
         assert!(text.contains(&format!("line {line}: ")), "{text}");
     }
+}
+
+/// A tick of a version that knew nothing of memory.
+#[test]
+fn old_traces_replay() {
+    let header = header(&machine());
+    let record = Record::Tick(tick(&header));
+    let text = serde_json::to_string(&record).expect("JSON");
+    assert!(!text.contains("locality"), "{text}");
+    assert_eq!(serde_json::from_str::<Record>(&text).expect("JSON"), record);
+}
+
+/// With a view the balancer takes others first: without it the same decisions are wrong.
+#[test]
+fn what_the_balancer_chose_by_memory_needs_the_view() {
+    let header = header(&machine());
+    let mut tick = tick(&header);
+    let known = |task: u32| TaskView {
+        unit: 0,
+        standing: Standing::Known,
+        row: Some(u32::from(task < 2)),
+        nodes: if task < 2 { 0b01 } else { 0b10 },
+    };
+    let view = View {
+        at_ms: 5,
+        tasks: (0..4).map(known).collect(),
+        units: Vec::new(),
+        nodes: 2,
+        scores: vec![0, 1000, 1000, 0],
+    };
+    let mut engine = Engine::new(header.limits.clone(), header.shape.clone(), 4);
+    let decisions = engine.tick_with(&mut tick.observation, Some(&view)).clone();
+    let gone: Vec<u32> = decisions.moves.iter().map(|m| m.slot).collect();
+    assert_eq!(gone, [3, 2], "those whose memory is there");
+    assert_ne!(decisions, tick.decisions, "without it others would go");
+    tick.decisions = decisions;
+    let mut blind = tick.clone();
+    tick.locality = Some(LocalityRecord { view, steps: None });
+    blind.locality = None;
+    let (_, text) = replay(&[
+        Record::Header(header),
+        Record::Tick(tick),
+        Record::Tick(blind),
+    ]);
+    assert!(text.ends_with(" 1 mismatches\n"), "{text}");
+    assert!(text.contains("line 3: "), "{text}");
 }
 
 #[test]

@@ -13,7 +13,6 @@ use super::intf::task_slot;
 use super::load::Scheduler;
 use super::mapped::MappedArray;
 use crate::machine::{LlcIdx, Machine, NodeIdx};
-use crate::policy::balance::Move;
 use crate::policy::placement;
 
 /// Why a wish could not be written.
@@ -62,18 +61,19 @@ impl Wishes {
         Self(Vec::with_capacity(moves))
     }
 
-    /// Withdraw what is left of the last tick's wishes and write this one's.
-    pub fn replace(&mut self, sched: &Scheduler<'_>, moves: &[Move]) {
+    /// Withdraw what is left of the last tick's wishes and write this one's: slots, each with its sequence
+    /// count and the LLC that its owner shall go to.
+    pub fn replace(&mut self, sched: &Scheduler<'_>, moves: impl Iterator<Item = (u32, u32, u16)>) {
         for (slot, old) in self.0.drain(..) {
             let still = sched.slots.get(slot as usize).map(|slot| slot.wanted);
             if still == Some(old) {
                 write_wanted(&sched.slots, slot as usize, 0);
             }
         }
-        for decided in moves {
-            let wish = wish(decided.seq, LlcIdx(decided.llc));
-            write_wanted(&sched.slots, decided.slot as usize, wish);
-            self.0.push((decided.slot, wish));
+        for (slot, seq, llc) in moves {
+            let wish = wish(seq, LlcIdx(llc));
+            write_wanted(&sched.slots, slot as usize, wish);
+            self.0.push((slot, wish));
         }
     }
 }
@@ -112,5 +112,12 @@ mod tests {
     fn a_wish_is_never_zero_and_names_its_owner() {
         assert_eq!(wish(2, LlcIdx(0)), (2 << 32) | 1);
         assert_eq!(wish(0xffff_fffe, LlcIdx(1023)), 0xffff_fffe_0000_0400);
+    }
+}
+/// TEMPORARY until the BPF half is merged.
+impl Scheduler<'_> {
+    pub fn set_preferred(&self, _: u32, _: u32, _: u64) {}
+    pub fn faults(&self, _: u32, _: &mut [u64]) -> bool {
+        false
     }
 }

@@ -2,15 +2,17 @@
 //! What the balancer sees: the counters and slots of BPF as an [`Observation`] of the policy.
 //!
 //! A tick reads the counters, and makes no system call but the one that asks for BPF's clock. Only when
-//! the counters are not calm it reads the slots as well, each that was ever used once; shares of CPU
-//! time are known from the second such tick in a row. It takes no memory: all vectors have their final
-//! size from the start.
+//! the counters are not calm, or when it is asked to, it reads the slots as well, each that was ever used
+//! once. Shares of CPU time are those since the slots were read before: uneven counters have to be
+//! compared with shares of the same interval, so of two such ticks in a row the first decides nothing.
+//! It takes no memory: all vectors have their final size from the start.
 
 use anyhow::Result;
 
 use super::intf;
 use super::load::Scheduler;
 use super::observe::{epoch_at, newborns};
+use crate::locality::hints::LiveSlot;
 use crate::machine::{LlcIdx, Machine};
 use crate::policy::balance::is_calm;
 use crate::policy::limits::NICE_0_WEIGHT;
@@ -27,8 +29,10 @@ struct Seen {
 pub struct TickObserver {
     shape: Shape,
     seen: Vec<Seen>,
-    /// `seen` is of the last tick.
-    has_seen: bool,
+    /// When `seen` was read.
+    seen_at: Option<u64>,
+    /// The slots that belonged to a task then, ascending.
+    live: Vec<LiveSlot>,
     /// Integral of `running` of each node.
     running_ns: Vec<u64>,
     at: u64,
@@ -42,7 +46,8 @@ impl TickObserver {
         Self {
             shape: shape.clone(),
             seen: vec![Seen::default(); slots],
-            has_seen: false,
+            seen_at: None,
+            live: Vec::with_capacity(slots),
             running_ns: vec![0; shape.nodes()],
             at: 0,
             weights: vec![(0, 0); shape.nodes()],
@@ -50,25 +55,40 @@ impl TickObserver {
     }
 
     /// Bring `obs` up to date. `false`: there is nothing to decide by, either because all is calm or
-    /// because this was the first look at something.
+    /// because this was the first look at something. `wants_tasks` is told the time and says whether tasks
+    /// are of interest though all is calm.
     pub fn observe(
         &mut self,
         sched: &Scheduler<'_>,
         machine: &Machine,
+        wants_tasks: impl FnOnce(u64) -> bool,
         obs: &mut Observation,
     ) -> Result<bool> {
         let (now, own_llc) = sched.observe_queues()?;
-        let elapsed = now.saturating_sub(self.at);
-        let first = self.at == 0 || elapsed == 0;
-        self.at = now;
+        let last = std::mem::replace(&mut self.at, now);
+        let elapsed = now.saturating_sub(last);
         obs.at = now;
         self.read_counters(sched, machine, own_llc, elapsed, obs);
-        if first || is_calm(obs, &self.shape) {
-            self.has_seen = false;
+        let wanted = wants_tasks(now);
+        let calm = is_calm(obs, &self.shape);
+        if last == 0 || elapsed == 0 {
+            self.seen_at = None;
             return Ok(false);
         }
-        self.read_slots(sched, elapsed, obs);
-        Ok(std::mem::replace(&mut self.has_seen, true))
+        if calm && !wanted {
+            return Ok(false);
+        }
+        let Some(seen_at) = self.seen_at.replace(now) else {
+            self.read_slots(sched, elapsed, obs);
+            return Ok(false);
+        };
+        self.read_slots(sched, now - seen_at, obs);
+        Ok(calm || seen_at == last)
+    }
+
+    /// The slots that belonged to a task when they were last read, ascending.
+    pub fn live(&self) -> &[LiveSlot] {
+        &self.live
     }
 
     fn read_counters(
@@ -117,6 +137,7 @@ impl TickObserver {
 
     fn read_slots(&mut self, sched: &Scheduler<'_>, elapsed: u64, obs: &mut Observation) {
         obs.tasks.clear();
+        self.live.clear();
         self.weights.fill((0, 0));
         let used = (sched.slot_counts().0 as usize).min(self.seen.len());
         for i in 0..used {
@@ -126,6 +147,11 @@ impl TickObserver {
             if slot.seq % 2 == 1 || slot.seq == 0 {
                 continue;
             }
+            self.live.push(LiveSlot {
+                slot: i as u32,
+                seq: slot.seq,
+                tgid: slot.tgid,
+            });
             let before = self.seen[i];
             self.seen[i] = Seen {
                 seq: slot.seq,

@@ -26,7 +26,7 @@ use crate::kernel::load::Scheduler;
 use crate::machine::Machine;
 
 pub use report::Reporter;
-pub use stats::{NodeStats, Stats};
+pub use stats::{LocalStats, LocalityStats, NodeStats, Stats};
 pub use tally::Tally;
 pub use trace::Trace;
 
@@ -102,6 +102,8 @@ pub fn server_data() -> StatsServerData<Request, Answer> {
     });
     StatsServerData::new()
         .add_meta(NodeStats::meta())
+        .add_meta(LocalityStats::meta())
+        .add_meta(LocalStats::meta())
         .add_meta(Stats::meta())
         .add_ops(
             "top",

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From an observation of the kernel's counters to the statistics that are shown.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
 
-use super::stats::{NodeStats, Stats};
-use super::tally::Tally;
+use super::stats::{LocalStats, LocalityStats, NodeStats, Stats};
+use crate::balancer::Balancer;
 use crate::kernel::load::Scheduler;
 use crate::kernel::stat;
+use crate::locality::Locality;
 use crate::machine::Machine;
 
 /// Makes reports; knows what does not come from BPF.
@@ -41,6 +43,46 @@ fn own_major_faults() -> u64 {
     usage.ru_majflt.max(0) as u64
 }
 
+/// What locality did, by its mode.
+fn locality_stats(locality: &Locality) -> (String, LocalityStats) {
+    let counts = locality.counts();
+    let stats = LocalityStats {
+        preferred: counts.preferred,
+        nearer: counts.nearer,
+        swaps: counts.swaps,
+        full: counts.full,
+        imbalance: counts.imbalance,
+        no_spare_swap: counts.no_spare_swap,
+        waiting: counts.waiting,
+        known: u64::from(counts.standings.known),
+        void: u64::from(counts.standings.void),
+        unknown: u64::from(counts.standings.unknown),
+        looks: counts.looks,
+        gone: counts.gone,
+        not_allowed: counts.not_allowed,
+        look_us: counts.look_us,
+        brought_pages: counts.brought_pages,
+        refused_pages: counts.refused_pages,
+        memory_cpu_us: locality.memory_cpu_us(),
+    };
+    (locality.mode().name().into(), stats)
+}
+
+/// By node; the share is computed from a difference ([`Stats::since`]).
+fn local_stats(locality: &Locality, machine: &Machine) -> BTreeMap<u32, LocalStats> {
+    let shares = locality.counts().shares.iter();
+    let nodes = machine.cpu_nodes().iter().zip(shares);
+    let stats = nodes.map(|(node, share)| {
+        let stats = LocalStats {
+            seen_us: share.seen_us,
+            local_us: share.local_us,
+            share: 0.0,
+        };
+        (node.id, stats)
+    });
+    stats.collect()
+}
+
 impl Reporter {
     pub fn new(start_up: Duration) -> Self {
         Self { start_up }
@@ -51,8 +93,10 @@ impl Reporter {
         &mut self,
         sched: &Scheduler<'_>,
         machine: &Machine,
-        tally: &Tally,
+        balancer: &Balancer,
     ) -> Result<Stats> {
+        let tally = &balancer.tally;
+        let locality = balancer.locality();
         let seen = sched.observe(machine)?;
         let event = |s| seen.events.get(s);
         let nodes = seen
@@ -109,6 +153,8 @@ impl Reporter {
             alone_budget: tally.alone_budget,
             ticks: tally.ticks,
             tick_us: tally.tick_time.as_micros() as u64,
+            locality: locality.map(locality_stats).into_iter().collect(),
+            local: locality.map_or_else(BTreeMap::new, |locality| local_stats(locality, machine)),
             trace_lost: event(stat::STAT_TRACE_LOST),
             daemon_cpu_us: own_cpu_time().as_micros() as u64,
             daemon_major_faults: own_major_faults(),

@@ -31,6 +31,92 @@ pub struct NodeStats {
     pub running_avg: f64,
 }
 
+/// Where tasks of known memory run, on a node with CPUs.
+#[stat_doc]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Stats)]
+#[stat(
+    desc = "locality of a NUMA node",
+    _om_prefix = "local_",
+    _om_label = "node"
+)]
+pub struct LocalStats {
+    #[stat(desc = "CPU time of tasks whose memory is known (us, sampled at ticks)")]
+    pub seen_us: u64,
+    #[stat(desc = "... weighted by how near that memory was (us)")]
+    pub local_us: u64,
+    #[stat(desc = "local_us / seen_us since the last answer")]
+    pub share: f64,
+}
+
+/// What locality did. Not there with `--locality off`.
+#[stat_doc]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, Stats)]
+#[stat(desc = "locality", _om_prefix = "locality_", _om_label = "mode")]
+pub struct LocalityStats {
+    #[stat(desc = "moves asked for: to where a task's memory is (R8)")]
+    pub preferred: u64,
+    #[stat(desc = "... nearer to it, because there was no place where it is (R8)")]
+    pub nearer: u64,
+    #[stat(desc = "pairs of tasks that were asked to change places (R8, R4)")]
+    pub swaps: u64,
+    #[stat(desc = "ticks times tasks that stay off their node: it is full")]
+    pub full: u64,
+    #[stat(desc = "... the limits do not tolerate the state after the move (R1 to R3)")]
+    pub imbalance: u64,
+    #[stat(desc = "... nobody to swap with but their own group, and there is spare (R4)")]
+    pub no_spare_swap: u64,
+    #[stat(desc = "... they were refused, and it is not time to try again")]
+    pub waiting: u64,
+    #[stat(desc = "processes that run, and where their memory is is known")]
+    pub known: u64,
+    #[stat(desc = "... is so by a memory policy or a cpuset")]
+    pub void: u64,
+    #[stat(desc = "... is not known well enough")]
+    pub unknown: u64,
+    #[stat(desc = "looks at the memory of a process")]
+    pub looks: u64,
+    #[stat(desc = "looks at what had no memory or was gone")]
+    pub gone: u64,
+    #[stat(desc = "looks at what we may not look at")]
+    pub not_allowed: u64,
+    #[stat(desc = "CPU time of the looks (us)")]
+    pub look_us: u64,
+    #[stat(desc = "pages brought to where their process runs (--migrate-memory)")]
+    pub brought_pages: u64,
+    #[stat(desc = "pages that the kernel did not move")]
+    pub refused_pages: u64,
+    #[stat(desc = "CPU time of the memory thread (us); a part of daemon_cpu_us")]
+    pub memory_cpu_us: u64,
+}
+
+impl LocalityStats {
+    fn since(&self, last: &Self) -> Self {
+        let mut change = self.clone();
+        macro_rules! subtract {
+            ($($counter:ident),* $(,)?) => {
+                $(change.$counter = self.$counter.wrapping_sub(last.$counter);)*
+            };
+        }
+        subtract!(
+            preferred,
+            nearer,
+            swaps,
+            full,
+            imbalance,
+            no_spare_swap,
+            waiting,
+            looks,
+            gone,
+            not_allowed,
+            look_us,
+            brought_pages,
+            refused_pages,
+            memory_cpu_us,
+        );
+        change
+    }
+}
+
 /// The whole scheduler.
 #[stat_doc]
 #[derive(Clone, Debug, Default, Serialize, Deserialize, Stats)]
@@ -108,6 +194,10 @@ pub struct Stats {
     pub ticks: u64,
     #[stat(desc = "time spent in ticks (us)")]
     pub tick_us: u64,
+    #[stat(desc = "locality by the mode that it is in; nothing when it is off")]
+    pub locality: BTreeMap<String, LocalityStats>,
+    #[stat(desc = "local shares by the kernel's id of the node; only nodes where they are known")]
+    pub local: BTreeMap<u32, LocalStats>,
     #[stat(desc = "fork placements that did not fit into the trace buffer (--trace)")]
     pub trace_lost: u64,
     #[stat(desc = "CPU time of the daemon (us)")]
@@ -174,7 +264,66 @@ impl Stats {
                 node.running_avg = node.running_ns as f64 / elapsed_ns as f64;
             }
         }
+        for (mode, now) in &mut change.locality {
+            if let Some(before) = last.locality.get(mode) {
+                *now = now.since(before);
+            }
+        }
+        for (id, now) in &mut change.local {
+            if let Some(before) = last.local.get(id) {
+                now.seen_us = now.seen_us.wrapping_sub(before.seen_us);
+                now.local_us = now.local_us.wrapping_sub(before.local_us);
+            }
+            now.share = now.local_us as f64 / now.seen_us as f64;
+        }
+        // Where nobody of known memory ran, there is no share.
+        change.local.retain(|_, now| now.seen_us > 0);
         change
+    }
+
+    /// Of the machine; `None` if nobody of known memory ran.
+    pub fn local_share(&self) -> Option<f64> {
+        let sum = |of: fn(&LocalStats) -> u64| self.local.values().map(of).sum::<u64>();
+        let seen = sum(|node| node.seen_us);
+        (seen > 0).then(|| sum(|node| node.local_us) as f64 / seen as f64)
+    }
+
+    /// The two lines of locality.
+    fn print_locality(&self, out: &mut impl Write) -> io::Result<()> {
+        let Some((mode, now)) = self.locality.first_key_value() else {
+            return writeln!(out, "locality: off");
+        };
+        let share = |share: Option<f64>| {
+            share.map_or("not available".into(), |share| format!("{share:.3}"))
+        };
+        let nodes = self.nodes.keys().map(|id| {
+            let node = self.local.get(id).map(|node| node.share);
+            format!("  node {id} {}", share(node))
+        });
+        writeln!(
+            out,
+            "locality {mode}: local {}{}  processes: known {} void {} unknown {}",
+            share(self.local_share()),
+            nodes.collect::<String>(),
+            now.known,
+            now.void,
+            now.unknown
+        )?;
+        writeln!(
+            out,
+            "moves: preferred {} nearer {} swaps {}  stay: full {} imbalance {} R4 {} waiting {}  looks {} ({} us)  pages: brought {} refused {}",
+            now.preferred,
+            now.nearer,
+            now.swaps,
+            now.full,
+            now.imbalance,
+            now.no_spare_swap,
+            now.waiting,
+            now.looks,
+            now.look_us,
+            now.brought_pages,
+            now.refused_pages
+        )
     }
 
     /// A few lines for a terminal.
@@ -225,6 +374,7 @@ impl Stats {
             self.ticks,
             self.tick_us
         )?;
+        self.print_locality(out)?;
         writeln!(
             out,
             "migrations: llc {} node {}  wait: {} us in {} waits, wasted {} us  tasks {} ({} new ones unseen)  daemon {} us\n",
@@ -270,6 +420,43 @@ mod tests {
         assert_eq!(change.tasks_seen, 7);
         assert_eq!(change.nodes[&0].running, 3);
         assert_eq!(change.nodes[&0].running_avg, 1.0);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_there() {
+        let with = |seen_us: u64, local_us: u64, looks: u64| {
+            let mut stats = at(1, 0, 0);
+            let (share, known) = (0.0, 3);
+            let local = LocalStats {
+                seen_us,
+                local_us,
+                share,
+            };
+            stats.local.insert(0, local);
+            let locality = LocalityStats {
+                looks,
+                known,
+                ..Default::default()
+            };
+            stats.locality.insert("sampled".into(), locality);
+            stats
+        };
+        let text = |stats: &Stats| {
+            let mut text = Vec::new();
+            stats.print(&mut text).expect("a vector takes anything");
+            String::from_utf8(text).expect("text")
+        };
+        let change = with(300, 150, 9).since(&with(100, 100, 4));
+        assert_eq!(change.local[&0].share, 0.25);
+        assert_eq!(change.local_share(), Some(0.25));
+        assert_eq!(change.locality["sampled"].looks, 5);
+        assert_eq!(change.locality["sampled"].known, 3);
+        assert!(text(&change).contains("local 0.250  node 0 0.250  processes: known 3"));
+
+        let nothing = with(100, 100, 4).since(&with(100, 100, 4));
+        assert!(nothing.local.is_empty());
+        assert!(text(&nothing).contains("local not available  node 0 not available"));
+        assert!(text(&at(1, 0, 0)).contains("locality: off\n"));
     }
 
     #[test]

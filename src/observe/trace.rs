@@ -5,8 +5,8 @@
 //! records are left out and counted, in the file too. An error of the file ends the trace with a
 //! warning and nothing else.
 //!
-//! Of ticks only those are written in which something moves or in which the outcome for some pair
-//! of nodes is another one than in the tick before.
+//! Of ticks only those are written in which something moves, in which the outcome for some pair of nodes is
+//! another one than in the tick before, or in which a task that runs stays where it is for another reason.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -17,6 +17,9 @@ use anyhow::{Context, Result};
 use crossbeam::channel::{Receiver, Sender, bounded};
 
 use crate::policy::balance::{Decisions, Outcome};
+use crate::policy::locality::decide::MIN_BUSY;
+use crate::policy::locality::record::LocalityRecord;
+use crate::policy::locality::view::{Stay, Steps, View};
 use crate::policy::observation::Observation;
 use crate::policy::record::{ForkRecord, Header, Record, TickRecord};
 
@@ -31,6 +34,8 @@ pub struct Trace {
     lost: u64,
     /// Of the last tick, by pair of nodes.
     outcomes: Vec<(u8, u8, Outcome)>,
+    /// Of the last tick with locality, by thread: why those that run stay.
+    stays: Vec<(i32, Stay)>,
 }
 
 /// Write records until the last sender is gone.
@@ -63,12 +68,14 @@ impl Trace {
             writer: Some(writer),
             lost: 0,
             outcomes: Vec::new(),
+            stays: Vec::new(),
         })
     }
 
     /// What follows is on this machine, by these limits.
     pub fn begin(&mut self, header: Header) {
         self.outcomes.clear();
+        self.stays.clear();
         self.send(Record::Header(header));
     }
 
@@ -84,22 +91,42 @@ impl Trace {
         }
     }
 
-    /// A tick; written if it is worth it.
-    pub fn tick(&mut self, observation: &Observation, decisions: &Decisions) {
-        let outcomes = || {
-            let verdicts = decisions.verdicts.iter();
-            verdicts.map(|verdict| (verdict.from, verdict.to, verdict.outcome))
-        };
-        let same = outcomes().eq(self.outcomes.iter().copied());
-        if decisions.moves.is_empty() && same {
-            return;
+    /// A tick; written if it is worth it. `located`: what locality knew and decided.
+    pub fn tick(
+        &mut self,
+        observation: &Observation,
+        decisions: &Decisions,
+        located: Option<(&View, Option<&Steps>)>,
+    ) {
+        let steps = located.and_then(|(_, steps)| steps);
+        let moves = !decisions.moves.is_empty() || steps.is_some_and(|s| !s.steps.is_empty());
+        let other_outcomes = self.note_outcomes(decisions);
+        let other_stays = steps.is_some_and(|steps| self.note_stays(observation, steps));
+        if moves || other_outcomes || other_stays {
+            self.send(Record::Tick(TickRecord {
+                observation: observation.clone(),
+                decisions: decisions.clone(),
+                locality: located.map(|(view, steps)| LocalityRecord {
+                    view: view.clone(),
+                    steps: steps.cloned(),
+                }),
+            }));
         }
-        self.outcomes.clear();
-        self.outcomes.extend(outcomes());
-        self.send(Record::Tick(TickRecord {
-            observation: observation.clone(),
-            decisions: decisions.clone(),
-        }));
+    }
+
+    /// Remember the outcomes; whether they are others than before.
+    fn note_outcomes(&mut self, decisions: &Decisions) -> bool {
+        let verdicts = decisions.verdicts.iter();
+        let outcomes = verdicts.map(|verdict| (verdict.from, verdict.to, verdict.outcome));
+        replace(&mut self.outcomes, outcomes)
+    }
+
+    /// The same for the reasons to stay. Those that hardly run come and go, and are left out.
+    fn note_stays(&mut self, observation: &Observation, steps: &Steps) -> bool {
+        let task = |&(task, stay): &(u32, Stay)| (&observation.tasks[task as usize], stay);
+        let stays = steps.stays.iter().map(task);
+        let stays = stays.filter(|(task, _)| task.busy >= MIN_BUSY);
+        replace(&mut self.stays, stays.map(|(task, stay)| (task.pid, stay)))
     }
 
     fn send(&mut self, record: Record) {
@@ -111,6 +138,20 @@ impl Trace {
             self.lost += 1;
         }
     }
+}
+
+fn same<T: PartialEq>(mut new: impl Iterator<Item = T>, old: &[T]) -> bool {
+    old.iter().all(|one| new.next().as_ref() == Some(one)) && new.next().is_none()
+}
+
+/// Replace what `old` holds; whether it was something else.
+fn replace<T: PartialEq>(old: &mut Vec<T>, new: impl Iterator<Item = T> + Clone) -> bool {
+    if same(new.clone(), old) {
+        return false;
+    }
+    old.clear();
+    old.extend(new);
+    true
 }
 
 impl Drop for Trace {

@@ -62,6 +62,11 @@ impl Engine {
         &self.decisions
     }
 
+    /// What the last tick decided.
+    pub fn decisions(&self) -> &Decisions {
+        &self.decisions
+    }
+
     /// What locality decided in this tick is carried out, too: it is judged like the balancer's moves.
     pub fn remember_steps(&mut self, steps: &[Step]) {
         self.history.remember_steps(steps);

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::balance::{Balancer, Decisions};
 use super::compile::Limits;
+use super::locality::decide::Decider;
+use super::locality::record::LocalityRecord;
 use super::observation::{Observation, Shape};
 use super::placement::{ForkChoice, ForkState, ForkWhy, fork_llc, fork_node};
 
@@ -56,6 +58,9 @@ pub struct ForkRecord {
 pub struct TickRecord {
     pub observation: Observation,
     pub decisions: Decisions,
+    /// What was known of memory; nothing with `--locality off`, and in traces of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locality: Option<LocalityRecord>,
 }
 
 /// A line of a trace.
@@ -74,10 +79,12 @@ pub enum Record {
 /// Checks records, one after the other.
 #[derive(Debug, Default)]
 pub struct Replay {
-    header: Option<(Header, Balancer)>,
+    header: Option<(Header, Balancer, Decider)>,
     pub forks: u64,
     pub ticks: u64,
     pub moves: u64,
+    /// Moves and swaps for the sake of memory, each task counted.
+    pub steps: u64,
     pub lost: u64,
     pub mismatches: u64,
 }
@@ -98,14 +105,17 @@ impl Replay {
             Record::Tick(ref tick) => {
                 self.ticks += 1;
                 self.moves += tick.decisions.moves.len() as u64;
+                let located = tick.locality.as_ref();
+                let steps = located.and_then(|located| located.steps.as_ref());
+                self.steps += steps.map_or(0, |steps| steps.steps.len()) as u64;
             }
         }
-        let Some((header, balancer)) = &mut self.header else {
+        let Some((header, balancer, decider)) = &mut self.header else {
             return Err("there is no header before this line".into());
         };
         let checked = match &record {
             Record::Fork(fork) => check_fork(header, fork),
-            Record::Tick(tick) => check_tick(header, balancer, tick),
+            Record::Tick(tick) => check_tick(header, (balancer, decider), tick),
             Record::Header(_) | Record::Lost { .. } => Ok(()),
         };
         self.mismatches += u64::from(checked.is_err());
@@ -121,7 +131,8 @@ impl Replay {
         }
         header.shape.check()?;
         let balancer = Balancer::new(header.shape.clone(), 0);
-        self.header = Some((header, balancer));
+        let decider = Decider::new(header.shape.clone(), 0);
+        self.header = Some((header, balancer, decider));
         Ok(())
     }
 }
@@ -165,19 +176,27 @@ fn check_fork(header: &Header, fork: &ForkRecord) -> Result<(), String> {
     Ok(())
 }
 
-fn check_tick(header: &Header, balancer: &mut Balancer, tick: &TickRecord) -> Result<(), String> {
+fn check_tick(
+    header: &Header,
+    (balancer, decider): (&mut Balancer, &mut Decider),
+    tick: &TickRecord,
+) -> Result<(), String> {
     let seen = &tick.observation;
     if seen.nodes.len() != header.shape.nodes() || seen.llcs.len() != header.shape.llc_weight.len()
     {
         return Err(format!("tick at {}: not of this machine", seen.at));
     }
     let mut decisions = Decisions::default();
-    balancer.decide(seen, &header.limits.run_time, &mut decisions);
+    let view = tick.locality.as_ref().map(|located| &located.view);
+    balancer.decide_with(seen, view, &header.limits.run_time, &mut decisions);
     if decisions != tick.decisions {
         return Err(format!(
             "tick at {}: recorded {:?}, the policy says {decisions:?}",
             seen.at, tick.decisions
         ));
     }
-    Ok(())
+    match &tick.locality {
+        Some(located) => located.check(seen, &decisions.moves, &header.limits, decider),
+        None => Ok(()),
+    }
 }

@@ -23,6 +23,7 @@ use crate::policy::balance::{Move, move_budget};
 use crate::policy::compile::Limits;
 use crate::policy::observation::{Observation, Shape};
 
+pub use super::swap::MIN_BUSY;
 pub use super::want::MIN_GAIN;
 
 /// Searches for somebody to swap with per tick: each looks at all tasks of a node.
@@ -72,6 +73,11 @@ impl Decider {
             wants: Vec::with_capacity(tasks),
             targets: Vec::with_capacity(nodes),
         }
+    }
+
+    /// Nodes of the machine that it is for.
+    pub fn nodes(&self) -> usize {
+        self.room.shape().nodes()
     }
 
     /// Moves per tick, the balancer's counted.

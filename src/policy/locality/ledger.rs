@@ -13,8 +13,10 @@
 //! [`LONGEST_WAIT_MS`]. The timer is clean again when one of its tasks got a place, when nobody was
 //! refused, and when the preference changes.
 //!
-//! Processes and tasks are in order of their ids, so everything depends on what was fed alone. Taking a
-//! process in takes memory; deciding by the view does not.
+//! Processes and tasks are in order of their ids, so everything depends on what was fed alone. Taking in a
+//! process, a task of known memory or a sample takes memory. Making a [`View`] and remembering what was
+//! decided by it do not, as long as there are not more tasks than were foreseen ([`Ledger::reserve`]) and
+//! no unit is seen for the first time.
 
 use std::collections::BTreeMap;
 
@@ -67,8 +69,12 @@ pub struct Ledger {
     processes: BTreeMap<i32, Process>,
     tasks: BTreeMap<TaskKey, Task>,
     units: BTreeMap<Unit, UnitState>,
-    /// Of the tick: each unit's place in the view, and its active tasks.
-    active: BTreeMap<Unit, (u32, u32)>,
+    /// Of the tick: the units that are active, in the order of the view, each with its tasks, ...
+    active: Vec<(Unit, u32)>,
+    /// ... its row of scores ...
+    rows: Vec<Option<u32>>,
+    /// ... and whether one of its tasks was refused.
+    refused: Vec<bool>,
 }
 
 impl Ledger {
@@ -79,8 +85,17 @@ impl Ledger {
             processes: BTreeMap::new(),
             tasks: BTreeMap::new(),
             units: BTreeMap::new(),
-            active: BTreeMap::new(),
+            active: Vec::new(),
+            rows: Vec::new(),
+            refused: Vec::new(),
         }
+    }
+
+    /// Foresee so many tasks in a tick.
+    pub fn reserve(&mut self, tasks: usize) {
+        self.active.reserve(tasks);
+        self.rows.reserve(tasks);
+        self.refused.reserve(tasks);
     }
 
     fn process(&mut self, tgid: i32) -> &mut Process {
@@ -186,6 +201,14 @@ impl Ledger {
         }
     }
 
+    /// All processes whose threads belong somewhere, ascending, with their nodes as of
+    /// [`Ledger::nodes_of`].
+    pub fn preferred(&self, now_ms: u64) -> impl Iterator<Item = (i32, u64)> + '_ {
+        let nodes = move |&tgid: &i32| (tgid, self.nodes_of(tgid, now_ms));
+        let all = self.processes.keys().map(nodes);
+        all.filter(|&(_, nodes)| nodes != 0)
+    }
+
     /// When to look at a process's memory again, as [`Budget::take`](super::sampling::Budget::take) wants
     /// it. `busy`, `cost_us`: as there.
     pub fn due(&self, tgid: i32, now_ms: u64, busy: u32, cost_us: u32) -> Due {
@@ -208,29 +231,34 @@ impl Ledger {
         view.units.clear();
         view.scores.clear();
         self.count_active(obs);
-        let mut rows = Vec::with_capacity(self.active.len());
-        let active = std::mem::take(&mut self.active);
-        // In the order of ids, which is that of their places in the view.
-        for (&unit, &(_, tasks)) in &active {
-            rows.push(self.view_unit(unit, tasks, now_ms, view));
+        self.rows.clear();
+        for at in 0..self.active.len() {
+            let (unit, tasks) = self.active[at];
+            let row = self.view_unit(unit, tasks, now_ms, view);
+            self.rows.push(row);
         }
-        self.active = active;
         for task in &obs.tasks {
-            let (at, _) = self.active[&self.unit_of(task.tgid)];
-            let seen = self.view_task(task, at, rows[at as usize], now_ms, view);
+            let unit = self.unit_of(task.tgid);
+            let Ok(at) = self.active.binary_search_by_key(&unit, |&(unit, _)| unit) else {
+                continue;
+            };
+            let seen = self.view_task(task, at as u32, self.rows[at], now_ms, view);
             view.tasks.push(seen);
         }
     }
 
+    /// The units of all tasks, each once, in their order.
     fn count_active(&mut self, obs: &Observation) {
-        self.active.clear();
-        for task in &obs.tasks {
-            let unit = self.unit_of(task.tgid);
-            self.active.entry(unit).or_default().1 += 1;
-        }
-        for (at, seen) in self.active.values_mut().enumerate() {
-            seen.0 = at as u32;
-        }
+        let mut active = std::mem::take(&mut self.active);
+        active.clear();
+        active.extend(obs.tasks.iter().map(|task| (self.unit_of(task.tgid), 1)));
+        active.sort_unstable();
+        active.dedup_by(|again, first| {
+            let same = again.0 == first.0;
+            first.1 += if same { again.1 } else { 0 };
+            same
+        });
+        self.active = active;
     }
 
     /// Its row of scores, if there is one.
@@ -348,7 +376,9 @@ impl Ledger {
     /// What the tick decided by `view`: timers run, or are clean again.
     pub fn remember(&mut self, obs: &Observation, view: &View, steps: &Steps) {
         let unit_of = |i: usize| view.tasks.get(i).map(|task| task.unit as usize);
-        let mut refused = vec![false; view.units.len()];
+        let mut refused = std::mem::take(&mut self.refused);
+        refused.clear();
+        refused.resize(view.units.len(), false);
         for &(task, _) in steps.stays.iter().filter(|(_, stay)| stay.is_refusal()) {
             let unit = unit_of(task as usize).and_then(|unit| refused.get_mut(unit));
             unit.into_iter().for_each(|refused| *refused = true);
@@ -366,9 +396,9 @@ impl Ledger {
         let asked = view
             .units
             .iter()
-            .zip(refused)
+            .zip(&refused)
             .filter(|(unit, _)| !unit.waits);
-        for (unit, refused) in asked {
+        for (unit, &refused) in asked {
             let Some(state) = self.units.get_mut(&unit.unit) else {
                 continue;
             };
@@ -377,6 +407,7 @@ impl Ledger {
                 false => Timer::default(),
             };
         }
+        self.refused = refused;
     }
 }
 

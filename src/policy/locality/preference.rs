@@ -14,6 +14,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::machine::limits::MAX_NODES;
+
 /// By so much, in permille, one choice has to be better than another.
 pub const MARGIN: u32 = 60;
 /// A preference is kept at least this long.
@@ -87,11 +89,15 @@ impl Asked<'_> {
 
     /// How many nodes, `first` among them, hold so many tasks at least; all of them if even they do not.
     fn fewest(&self, first: usize, tasks: u32) -> usize {
-        let mut others: Vec<u32> = self.weight[..self.nodes()].to_vec();
-        let mut cpus = u64::from(others.swap_remove(first));
+        let nodes = self.nodes();
+        let mut others = [0; MAX_NODES];
+        let others = &mut others[..nodes];
+        others.copy_from_slice(&self.weight[..nodes]);
+        let mut cpus = u64::from(std::mem::take(&mut others[first]));
         others.sort_unstable_by(|a, b| b.cmp(a));
         let mut size = 1;
-        for weight in others {
+        // The last one is `first`, which is counted.
+        for &weight in &others[..nodes - 1] {
             if cpus >= tasks.into() {
                 break;
             }
@@ -107,27 +113,38 @@ impl Asked<'_> {
     fn best(&self, first: usize, size: usize) -> u64 {
         let all = self.nodes();
         let nearest = self.order.get(first).into_iter().flatten();
-        let mut ranked: Vec<usize> = nearest
-            .map(|&n| usize::from(n))
-            .filter(|&n| n < all)
-            .collect();
-        ranked.sort_by_key(|&n| (n != first, std::cmp::Reverse(self.scores[n])));
+        let nearest = nearest.map(|&n| usize::from(n)).filter(|&n| n < all);
+        let mut ranked = [(0, 0); MAX_NODES];
+        let mut known = 0;
+        for (place, (rank, node)) in ranked.iter_mut().zip(nearest.enumerate()) {
+            *place = (node, rank);
+            known += 1;
+        }
+        let ranked = &mut ranked[..known];
+        ranked.sort_unstable_by_key(|&(n, rank)| {
+            (n != first, std::cmp::Reverse(self.scores[n]), rank)
+        });
         let mut set = 0_u64;
-        for &node in &ranked {
+        for &(node, _) in ranked.iter() {
             if set.count_ones() as usize == size {
                 break;
             }
             let with = set | 1 << node;
             let missing = size - with.count_ones() as usize;
-            let mut others: Vec<usize> = (0..all).filter(|n| with >> n & 1 == 0).collect();
-            others.sort_unstable_by_key(|&n| std::cmp::Reverse(self.weight[n]));
-            let completed = others
-                .iter()
-                .take(missing)
-                .fold(with, |set, n| set | 1 << n);
+            let completed = self.heaviest(with, missing, all);
             if size == all || self.holds(completed, self.tasks) {
                 set = with;
             }
+        }
+        set
+    }
+
+    /// `set` with `missing` more of the nodes below `all`, those with most CPUs.
+    fn heaviest(&self, mut set: u64, missing: usize, all: usize) -> u64 {
+        for _ in 0..missing {
+            let others = (0..all).filter(|n| set >> n & 1 == 0);
+            let next = others.max_by_key(|&n| (self.weight[n], std::cmp::Reverse(n)));
+            set |= next.map_or(0, |n| 1 << n);
         }
         set
     }

@@ -109,15 +109,13 @@ impl Budget {
         self.fill(now_ms);
         chosen.clear();
         due.sort_unstable_by_key(|due| {
-            let is_known = matches!(due.standing, Standing::Known | Standing::Void);
-            let busy = std::cmp::Reverse(due.busy);
-            (is_known, busy, due.schedule.next_ms, due.tgid)
-        });
-        // Whoever has waited for a whole period of its own more goes before everybody.
-        due.sort_by_key(|due| {
+            // Whoever has waited for a whole period of its own more goes before everybody.
             let late_ms = now_ms.saturating_sub(due.schedule.next_ms);
             let overdue = late_ms > u64::from(due.schedule.period_ms.max(1_000));
-            std::cmp::Reverse(if overdue { late_ms } else { 0 })
+            let overdue = std::cmp::Reverse(if overdue { late_ms } else { 0 });
+            let is_known = matches!(due.standing, Standing::Known | Standing::Void);
+            let busy = std::cmp::Reverse(due.busy);
+            (overdue, is_known, busy, due.schedule.next_ms, due.tgid)
         });
         for due in due.iter().filter(|due| due.schedule.next_ms <= now_ms) {
             if self.purse_ns <= 0 {

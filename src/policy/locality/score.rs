@@ -14,15 +14,17 @@
 
 use super::evidence::Evidence;
 use super::places::Places;
+use crate::machine::limits::MAX_NODES;
 
 /// Fill in by node what part of the memory is near; `pages` says how much each node holds. `false` if
 /// there is no memory at all.
-fn fill(places: &Places, pages: &[u64], scores: &mut [u16]) -> bool {
-    let total: u128 = pages.iter().map(|&n| u128::from(n)).sum();
+fn fill(places: &Places, pages: impl Fn(usize) -> u64, scores: &mut [u16]) -> bool {
+    let pages = |at: usize| u128::from(pages(at));
+    let total: u128 = (0..places.nodes()).map(pages).sum();
     for (node, score) in scores.iter_mut().enumerate() {
-        let weighted = pages.iter().zip(places.nearness_from(node));
-        let near: u128 = weighted
-            .map(|(&n, &near)| u128::from(n) * u128::from(near))
+        let nearness = places.nearness_from(node).iter().enumerate();
+        let near: u128 = nearness
+            .map(|(at, &near)| pages(at) * u128::from(near))
             .sum();
         *score = near.checked_div(total).unwrap_or(0) as u16;
     }
@@ -35,8 +37,7 @@ pub fn alone(places: &Places, evidence: &Evidence, scores: &mut [u16]) -> bool {
         let held = evidence.held().get(at).copied().unwrap_or_default();
         2 * held.private + held.shared
     };
-    let pages: Vec<u64> = (0..places.nodes()).map(pages).collect();
-    fill(places, &pages, scores)
+    fill(places, pages, scores)
 }
 
 /// Of a group of processes. `false` if nothing is known of any.
@@ -45,8 +46,7 @@ pub fn together<'a>(
     members: impl Iterator<Item = &'a Evidence>,
     scores: &mut [u16],
 ) -> bool {
-    let mut private = vec![0_u64; places.nodes()];
-    let mut shared = vec![0_u64; places.nodes()];
+    let (mut private, mut shared) = ([0_u64; MAX_NODES], [0_u64; MAX_NODES]);
     for member in members {
         let sums = private.iter_mut().zip(&mut shared);
         for (held, (private, shared)) in member.held().iter().zip(sums) {
@@ -54,14 +54,14 @@ pub fn together<'a>(
             *shared = held.shared.max(*shared);
         }
     }
-    let both = private.iter().zip(&shared);
-    let pages: Vec<u64> = both.map(|(&a, &b)| a.saturating_add(b)).collect();
-    fill(places, &pages, scores)
+    let pages = |at: usize| private[at].saturating_add(shared[at]);
+    fill(places, pages, scores)
 }
 
 /// By first touch alone. `false` if there is none, or it was voided.
 pub fn first_touch(places: &Places, evidence: &Evidence, scores: &mut [u16]) -> bool {
-    fill(places, evidence.touched(), scores)
+    let touched = evidence.touched();
+    fill(places, |at| touched.get(at).copied().unwrap_or(0), scores)
 }
 
 #[cfg(test)]

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which processes to look at in a tick: those that run and are due, within the budget of CPU time.
+//!
+//! What a look costs is learned per process from its last one. A process that was ordered and has
+//! not been answered is not ordered again, for a while.
+
+use std::collections::BTreeMap;
+
+use crate::memory::Order;
+use crate::policy::locality::decide::MIN_BUSY;
+use crate::policy::locality::evidence::Standing;
+use crate::policy::locality::ledger::Ledger;
+use crate::policy::locality::sampling::{Budget, Due};
+use crate::policy::observation::Observation;
+
+/// CPU time for looking, in us per second: 2 % of a CPU, however many there are.
+pub const BUDGET_US: u32 = 20_000;
+/// Addresses of a look: with these chance alone makes two samples differ by about 50 permille, a third of
+/// what [`STABLE_PERMILLE`](crate::policy::locality::evidence::STABLE_PERMILLE) allows.
+const ADDRESSES: u32 = 200;
+/// What a look costs until one has been taken, in us.
+const GUESS_US: u32 = 300;
+/// An order that was not answered in this time is given again.
+const LOST_MS: u64 = 10_000;
+
+/// Of a process.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    cost_us: u32,
+    /// When it was ordered, if there is no answer yet.
+    ordered_ms: Option<u64>,
+}
+
+/// How many of the processes that run are in which standing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standings {
+    pub known: u32,
+    pub void: u32,
+    pub unknown: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Looks {
+    budget: Budget,
+    /// By process.
+    last: BTreeMap<i32, Last>,
+    /// Of the tick: processes that run, ascending, with their CPU time in thousandths of a CPU.
+    busy: Vec<(i32, u32)>,
+    due: Vec<Due>,
+    chosen: Vec<i32>,
+}
+
+impl Looks {
+    /// For up to so many tasks.
+    pub fn new(tasks: usize) -> Self {
+        Self {
+            budget: Budget::new(BUDGET_US, 0),
+            last: BTreeMap::new(),
+            busy: Vec::with_capacity(tasks),
+            due: Vec::with_capacity(tasks),
+            chosen: Vec::with_capacity(tasks),
+        }
+    }
+
+    /// Order what is due at `now_ms`; `send` is false when there is no room for more. `own` is not looked at.
+    /// Returns when the next one of those that are not known is due.
+    pub fn order(
+        &mut self,
+        obs: &Observation,
+        ledger: &Ledger,
+        (own, now_ms): (i32, u64),
+        mut send: impl FnMut(Order) -> bool,
+    ) -> (Standings, u64) {
+        self.find_busy(obs, own);
+        let (standings, next_ms) = self.find_due(ledger, now_ms);
+        self.budget.take(&mut self.due, now_ms, &mut self.chosen);
+        for at in 0..self.chosen.len() {
+            let tgid = self.chosen[at];
+            let look = Order::Look {
+                tgid,
+                addresses: ADDRESSES,
+                at_ms: now_ms,
+            };
+            if !send(look) {
+                break;
+            }
+            self.entry(tgid).ordered_ms = Some(now_ms);
+        }
+        (standings, next_ms)
+    }
+
+    /// Processes whose threads run enough together that something is won by moving them.
+    fn find_busy(&mut self, obs: &Observation, own: i32) {
+        let busy = &mut self.busy;
+        busy.clear();
+        let others = obs.tasks.iter().filter(|task| task.tgid != own);
+        busy.extend(others.map(|task| (task.tgid, u32::from(task.busy))));
+        busy.sort_unstable();
+        busy.dedup_by(|again, first| {
+            let same = again.0 == first.0;
+            first.1 += if same { again.1 } else { 0 };
+            same
+        });
+        busy.retain(|&(_, busy)| busy >= u32::from(MIN_BUSY));
+    }
+
+    fn find_due(&mut self, ledger: &Ledger, now_ms: u64) -> (Standings, u64) {
+        let (mut standings, mut next_ms) = (Standings::default(), u64::MAX);
+        self.due.clear();
+        for &(tgid, busy) in &self.busy {
+            let last = self.last.get(&tgid);
+            let cost_us = last.map_or(GUESS_US, |last| last.cost_us);
+            let due = ledger.due(tgid, now_ms, busy, cost_us);
+            match due.standing {
+                Standing::Known => standings.known += 1,
+                Standing::Void => standings.void += 1,
+                _ => {
+                    standings.unknown += 1;
+                    next_ms = next_ms.min(due.schedule.next_ms);
+                }
+            }
+            let ordered = last.and_then(|last| last.ordered_ms);
+            let waits = ordered.is_some_and(|at| now_ms.saturating_sub(at) < LOST_MS);
+            // Pushed only if due, so that the budget sorts few.
+            if !waits && due.schedule.next_ms <= now_ms {
+                self.due.push(due);
+            }
+        }
+        (standings, next_ms)
+    }
+
+    fn entry(&mut self, tgid: i32) -> &mut Last {
+        self.last.entry(tgid).or_insert(Last {
+            cost_us: GUESS_US,
+            ordered_ms: None,
+        })
+    }
+
+    /// A process was looked at.
+    pub fn answered(&mut self, tgid: i32, cost_us: u32) {
+        let last = self.entry(tgid);
+        last.cost_us = cost_us;
+        last.ordered_ms = None;
+    }
+
+    /// Forget processes that are gone.
+    pub fn retain(&mut self, process: impl Fn(i32) -> bool) {
+        self.last.retain(|&tgid, _| process(tgid));
+    }
+}

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The daemon's side of locality, with a made-up memory thread and kernel: whom it looks at, when, what it
+//! does with what is found, and that it does nothing that it need not.
+
+use std::collections::BTreeMap;
+
+use scx_ballast::locality::hints::LiveSlot;
+use scx_ballast::locality::looks::BUDGET_US;
+use scx_ballast::locality::mode::Mode;
+use scx_ballast::locality::tracker::{CALM_MS, Tracker};
+use scx_ballast::machine::Machine;
+use scx_ballast::machine::describe::Source;
+use scx_ballast::memory::{Brought, Look, Order, Report, Unseen};
+use scx_ballast::policy::compile::{Limits, NodeShape, Thresholds};
+use scx_ballast::policy::engine::Engine;
+use scx_ballast::policy::locality::evidence::{MemoryPolicy, NodePages, Sample, Standing};
+use scx_ballast::policy::locality::places::Places;
+use scx_ballast::policy::locality::view::{Stay, Step, Why};
+use scx_ballast::policy::observation::{NodeObs, Observation, Shape, TaskObs};
+use scx_ballast::policy::rule_set::RuleSet;
+
+/// This process's id, as the tracker is told.
+const OWN: i32 = 1;
+const TICK_MS: u64 = 100;
+const NS_PER_MS: u64 = 1_000_000;
+
+/// The memory of a process.
+#[derive(Clone)]
+struct Memory {
+    pages: [u32; 2],
+    policy: MemoryPolicy,
+    group: Option<u32>,
+    cost_us: u32,
+}
+
+fn on(pages: [u32; 2]) -> Memory {
+    Memory {
+        pages,
+        policy: MemoryPolicy::Free,
+        group: None,
+        cost_us: 200,
+    }
+}
+
+/// Two nodes of eight CPUs. Tasks go at once to where they shall.
+struct World {
+    tracker: Tracker,
+    engine: Engine,
+    shape: Shape,
+    tasks: Vec<TaskObs>,
+    moved_at: BTreeMap<u32, u64>,
+    /// By process; those that are not here are gone.
+    memory: BTreeMap<i32, Memory>,
+    /// By slot: faults on either node so far.
+    faults: BTreeMap<u32, [u64; 2]>,
+    /// Orders that were not answered.
+    orders: Vec<Order>,
+    /// Room in the memory thread's queue.
+    room: usize,
+    now_ms: u64,
+    /// Ticks in which tasks were looked at, and looks that were ordered.
+    seen: u32,
+    looked: BTreeMap<i32, u32>,
+}
+
+fn machine() -> Machine {
+    let source: Source = "2 nodes x 8 cpus".parse().unwrap();
+    source.machine(None).unwrap()
+}
+
+impl World {
+    fn new(mode: Mode) -> Self {
+        let machine = machine();
+        let shape = Shape::of(&machine);
+        let shapes = NodeShape::all(&machine);
+        let limits = Limits::compile(RuleSet::Ballast, Thresholds::default(), &shapes);
+        Self {
+            tracker: Tracker::new(mode, Places::of(&machine), &shape, 64, OWN),
+            engine: Engine::new(limits, shape.clone(), 64),
+            shape,
+            tasks: Vec::new(),
+            moved_at: BTreeMap::new(),
+            memory: BTreeMap::new(),
+            faults: BTreeMap::new(),
+            orders: Vec::new(),
+            room: usize::MAX,
+            now_ms: 10_000,
+            seen: 0,
+            looked: BTreeMap::new(),
+        }
+    }
+
+    fn task(&mut self, tgid: i32, node: u16) -> u32 {
+        let slot = self.tasks.len() as u32;
+        self.tasks.push(TaskObs {
+            slot,
+            seq: 2,
+            pid: 100 + slot as i32,
+            tgid,
+            llc: node,
+            busy: 1000,
+            weight: 100,
+            nodes: 3,
+            moved_ms: u32::MAX,
+        });
+        slot
+    }
+
+    fn node_of(&self, slot: u32) -> u16 {
+        self.tasks[slot as usize].llc
+    }
+
+    fn observation(&self) -> Observation {
+        let on = |node: u16| self.tasks.iter().filter(move |t| t.llc == node && t.busy > 500);
+        let counts = [on(0).count() as u32, on(1).count() as u32];
+        let node = |&running: &u32| NodeObs {
+            running_milli: running * 1000,
+            running,
+            newborn: 0,
+            task_weight: 100,
+        };
+        let mut tasks = self.tasks.clone();
+        for task in &mut tasks {
+            let moved = self.moved_at.get(&task.slot);
+            task.moved_ms = moved.map_or(u32::MAX, |at| (self.now_ms - at) as u32);
+        }
+        Observation {
+            at: self.now_ms * NS_PER_MS,
+            nodes: counts.iter().map(node).collect(),
+            llcs: counts.to_vec(),
+            tasks,
+            held: Vec::new(),
+        }
+    }
+
+    /// A tick; what locality decided.
+    fn tick(&mut self) -> Vec<Step> {
+        self.now_ms += TICK_MS;
+        for order in std::mem::take(&mut self.orders) {
+            self.answer(order);
+        }
+        if !self.tracker.is_due(self.now_ms * NS_PER_MS) {
+            return Vec::new();
+        }
+        self.seen += 1;
+        let mut obs = self.observation();
+        let (faults, orders, room) = (&self.faults, &mut self.orders, self.room);
+        self.tracker.tick(
+            &mut self.engine,
+            &mut obs,
+            |slot, now| {
+                faults.get(&slot).is_some_and(|faults| {
+                    now.copy_from_slice(faults);
+                    true
+                })
+            },
+            |order| {
+                let fits = orders.len() < room;
+                orders.extend(fits.then_some(order));
+                fits
+            },
+        );
+        for order in &self.orders {
+            if let Order::Look { tgid, .. } = order {
+                *self.looked.entry(*tgid).or_default() += 1;
+            }
+        }
+        let live: Vec<LiveSlot> = self.tasks.iter().map(live).collect();
+        self.tracker.forget(&live, obs.at);
+        let steps = self.tracker.steps().map(|steps| steps.steps.clone());
+        let steps = steps.unwrap_or_default();
+        for step in &steps {
+            self.tasks[step.slot as usize].llc = step.llc;
+            self.moved_at.insert(step.slot, self.now_ms);
+        }
+        steps
+    }
+
+    fn ticks(&mut self, n: u32) -> Vec<Step> {
+        (0..n).flat_map(|_| self.tick()).collect()
+    }
+
+    /// As the memory thread would.
+    fn answer(&mut self, order: Order) {
+        let Order::Look {
+            tgid,
+            addresses,
+            at_ms,
+        } = order
+        else {
+            panic!("{order:?}");
+        };
+        let memory = self.memory.get(&tgid);
+        let found = memory.map(|memory| {
+            let page = |&private: &u32| NodePages { private, shared: 0 };
+            Look {
+                sample: Sample {
+                    at_ms,
+                    asked: addresses,
+                    pages: memory.pages.iter().map(page).collect(),
+                },
+                policy: memory.policy,
+                group: memory.group,
+                resident: 10_000,
+            }
+        });
+        self.tracker.report(Report::Looked {
+            tgid,
+            at_ms,
+            cost_us: memory.map_or(20, |memory| memory.cost_us),
+            found: found.ok_or(Unseen::Gone),
+        });
+    }
+
+    fn preferred(&self) -> Vec<(i32, u64)> {
+        self.tracker.preferred(self.now_ms * NS_PER_MS).collect()
+    }
+
+    /// Why the task stayed in the last tick that looked.
+    fn stay(&self, slot: u32) -> Option<Stay> {
+        let stays = &self.tracker.steps()?.stays;
+        let stay = stays.iter().find(|&&(task, _)| task == slot);
+        stay.map(|&(_, stay)| stay)
+    }
+}
+
+fn live(task: &TaskObs) -> LiveSlot {
+    LiveSlot {
+        slot: task.slot,
+        seq: task.seq,
+        tgid: task.tgid,
+    }
+}
+
+/// One task on the wrong node, everything calm: it is looked at twice, goes once, and stays.
+#[test]
+fn a_task_goes_to_its_memory_in_calm_ticks() {
+    let mut world = World::new(Mode::Sampled);
+    world.memory.insert(20, on([200, 0]));
+    let slot = world.task(20, 1);
+    let steps = world.ticks(10);
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    assert_eq!((steps[0].from, steps[0].to), (1, 0));
+    assert_eq!(steps[0].why, Why::Preferred);
+    assert_eq!(world.node_of(slot), 0);
+    assert_eq!(world.preferred(), [(20, 1)]);
+    assert_eq!(world.tracker.counts.preferred, 1);
+    assert_eq!(world.ticks(100), []);
+    // At the start nothing was near its memory, from then on all.
+    let shares = &world.tracker.counts.shares;
+    assert_eq!(shares[0].local_us, shares[0].seen_us);
+    assert_eq!(shares[1].local_us, 0);
+    assert!(shares[0].seen_us > 9_000_000, "{shares:?}");
+}
+
+/// What is known and at home is looked at seldom, and so are the tasks.
+#[test]
+fn a_settled_machine_is_left_alone() {
+    let mut world = World::new(Mode::Sampled);
+    world.memory.insert(20, on([200, 0]));
+    world.task(20, 0);
+    world.ticks(20);
+    assert_eq!(world.tracker.counts.standings.known, 1);
+    world.seen = 0;
+    world.looked.clear();
+    world.ticks(600);
+    // Once a second, and when a look was answered.
+    let looks = world.looked[&20];
+    let most = 60_000 / CALM_MS as u32 + looks;
+    assert!(world.seen <= most + 1, "{} of {most}", world.seen);
+    // 0.5 s, doubled each time: 1, 2, 4, 8, 16, 32 s.
+    assert!((3..=7).contains(&looks), "{looks}");
+}
+
+/// Nobody is looked at who does not run, nor are we ourselves.
+#[test]
+fn sleepers_and_the_daemon_are_not_looked_at() {
+    let mut world = World::new(Mode::Sampled);
+    world.memory.insert(OWN, on([200, 0]));
+    world.memory.insert(20, on([200, 0]));
+    world.task(OWN, 1);
+    let slot = world.task(20, 1);
+    world.tasks[slot as usize].busy = 49;
+    world.faults.insert(0, [0, 5000]);
+    assert_eq!(world.ticks(50), []);
+    assert_eq!(world.looked, BTreeMap::new());
+    assert_eq!(world.seen, 5);
+    assert_eq!(
+        world.stay(0),
+        Some(Stay::Unknown),
+        "our faults count nothing"
+    );
+    world.tasks[slot as usize].busy = 50;
+    assert_eq!(world.ticks(50).len(), 1);
+    assert_eq!(world.looked.keys().collect::<Vec<_>>(), [&20]);
+}
+
+/// A process that has no memory, a kernel thread, is tried ever more rarely, and costs no extra ticks.
+#[test]
+fn what_cannot_be_seen_is_tried_ever_more_rarely() {
+    let mut world = World::new(Mode::Sampled);
+    world.task(30, 0);
+    world.ticks(600);
+    // 0.5 + 1 + 2 + ... + 32 s are a minute.
+    assert!((6..=9).contains(&world.looked[&30]), "{:?}", world.looked);
+    assert_eq!(u64::from(world.looked[&30]), world.tracker.counts.gone);
+    assert!(world.seen < 85, "{}", world.seen);
+}
+
+/// Whatever processes cost, looking stays within its budget.
+#[test]
+fn looking_stays_within_its_budget() {
+    let mut world = World::new(Mode::Sampled);
+    for tgid in 20..60 {
+        // As unstable as can be: always due.
+        let memory = Memory {
+            cost_us: 4_000,
+            ..on([100, 100])
+        };
+        world.memory.insert(tgid, memory);
+        world.task(tgid, (tgid % 2) as u16);
+    }
+    for second in 0..60 {
+        world.ticks(10);
+        for memory in world.memory.values_mut() {
+            memory.pages = if second % 2 == 0 { [200, 0] } else { [0, 200] };
+        }
+    }
+    let spent = world.tracker.counts.look_us;
+    let budget = 60 * u64::from(BUDGET_US);
+    assert!(
+        spent <= budget + budget / 10 + 200_000,
+        "{spent} of {budget}"
+    );
+    assert!(spent >= budget / 2, "{spent} of {budget}");
+    assert_eq!(world.looked.len(), 40, "nobody is left out");
+}
+
+/// Two threads of a process, one on either node, the memory of all on node 0, with spare: one moves if that
+/// is tolerated, and none is swapped (R4). Of two processes on each other's node of a full machine both go.
+#[test]
+fn swaps_are_counted_once_and_only_between_groups() {
+    let mut world = World::new(Mode::Sampled);
+    world.memory.insert(20, on([0, 200]));
+    world.memory.insert(21, on([200, 0]));
+    let (a, b) = (world.task(20, 0), world.task(21, 1));
+    for tgid in 30..44 {
+        world.memory.insert(tgid, on([100, 100]));
+        world.task(tgid, (tgid % 2) as u16);
+    }
+    world.ticks(30);
+    assert_eq!((world.node_of(a), world.node_of(b)), (1, 0));
+    assert_eq!(world.tracker.counts.swaps, 1);
+    assert_eq!(world.tracker.counts.preferred, 0);
+}
+
+/// Memory that was placed by rule moves nobody, and is shown as such.
+#[test]
+fn bound_memory_moves_nobody() {
+    let mut world = World::new(Mode::Sampled);
+    for (tgid, policy) in [(20, MemoryPolicy::Bind), (21, MemoryPolicy::Interleave)] {
+        let memory = Memory {
+            policy,
+            ..on([200, 0])
+        };
+        world.memory.insert(tgid, memory);
+        world.task(tgid, 1);
+    }
+    assert_eq!(world.ticks(100), []);
+    assert_eq!(world.tracker.counts.standings.void, 2);
+    assert_eq!(world.preferred(), []);
+    assert_eq!(world.stay(0), Some(Stay::Void));
+    assert_eq!(
+        world.looked.values().sum::<u32>(),
+        2,
+        "once, and in a minute again"
+    );
+}
+
+/// Processes that share their memory are one group.
+#[test]
+fn the_group_that_was_found_is_used() {
+    let mut world = World::new(Mode::Sampled);
+    for tgid in [20, 21] {
+        let memory = Memory {
+            group: Some(7),
+            ..on([200, 0])
+        };
+        world.memory.insert(tgid, memory);
+        world.task(tgid, 0);
+    }
+    world.ticks(10);
+    assert_eq!(world.tracker.view().units.len(), 1);
+    assert_eq!(world.preferred(), [(20, 1), (21, 1)]);
+}
+
+/// Faults alone order, they decide nothing; in this mode nobody is asked anything.
+#[test]
+fn first_touch_decides_nothing() {
+    let mut world = World::new(Mode::FirstTouch);
+    world.memory.insert(20, on([200, 0]));
+    let slot = world.task(20, 1);
+    world.faults.insert(slot, [5000, 0]);
+    world.ticks(30);
+    assert!(world.looked.is_empty());
+    assert_eq!(world.tracker.steps(), None);
+    assert_eq!(world.tracker.view().tasks[0].standing, Standing::FirstTouch);
+    let view = world.tracker.view();
+    assert_eq!(view.gain(&view.tasks[0], 1, 0), Some(1000));
+}
+
+/// Faults that say the same as the first sample make it enough.
+#[test]
+fn faults_confirm_a_sample() {
+    let first_known = |faults: [u64; 2]| {
+        let mut world = World::new(Mode::Sampled);
+        world.memory.insert(20, on([200, 0]));
+        let slot = world.task(20, 1);
+        world.faults.insert(slot, faults);
+        (1..20).find(|_| !world.tick().is_empty())
+    };
+    let (confirmed, alone) = (first_known([500, 0]), first_known([0, 0]));
+    assert_eq!(confirmed, Some(2));
+    assert!(alone > confirmed, "{alone:?}");
+}
+
+/// A thread that takes no orders is asked again, one that does not answer is not asked all the time.
+#[test]
+fn a_slow_memory_thread_is_not_flooded() {
+    let mut world = World::new(Mode::Sampled);
+    world.memory.insert(20, on([200, 0]));
+    world.task(20, 1);
+    world.room = 0;
+    world.ticks(20);
+    assert!(world.looked.is_empty());
+    world.room = usize::MAX;
+    world.tick();
+    world.ticks(10);
+    assert!(world.looked[&20] >= 1);
+
+    // Not answered: taken out of the queue each time.
+    let mut silent = World::new(Mode::Sampled);
+    silent.memory.insert(20, on([200, 0]));
+    silent.task(20, 1);
+    for _ in 0..90 {
+        silent.tick();
+        silent.orders.clear();
+    }
+    assert_eq!(silent.looked[&20], 1);
+    for _ in 0..30 {
+        silent.tick();
+        silent.orders.clear();
+    }
+    assert_eq!(silent.looked[&20], 2, "it may have been lost");
+}
+
+/// A process whose number another one has got later begins anew.
+#[test]
+fn those_who_are_gone_are_forgotten() {
+    let mut world = World::new(Mode::Sampled);
+    world.memory.insert(20, on([200, 0]));
+    world.task(20, 0);
+    world.ticks(20);
+    assert_eq!(world.preferred(), [(20, 1)]);
+    let gone = std::mem::take(&mut world.tasks);
+    world.ticks(70);
+    world.tasks = gone;
+    world.memory.clear();
+    world.ticks(20);
+    assert_eq!(world.preferred(), []);
+    assert_eq!(world.stay(0), Some(Stay::Unknown));
+}
+
+#[test]
+fn pages_that_were_brought_are_counted() {
+    let mut world = World::new(Mode::Sampled);
+    let brought = |brought| Report::Brought {
+        tgid: 20,
+        to: 0,
+        at_ms: 0,
+        cost_us: 5,
+        brought,
+    };
+    world.tracker.report(brought(Ok(Brought {
+        moved: 300,
+        refused: 20,
+        finished: false,
+    })));
+    world.tracker.report(brought(Err(Unseen::NotAllowed)));
+    let counts = &world.tracker.counts;
+    assert_eq!((counts.brought_pages, counts.refused_pages), (300, 20));
+    assert_eq!((counts.not_allowed, counts.bring_us), (1, 10));
+    assert_eq!(world.shape.nodes(), 2);
+}

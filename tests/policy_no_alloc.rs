@@ -113,7 +113,7 @@ fn a_tick_takes_no_memory() {
 
 /// Processes that are known are viewed and remembered without taking memory.
 fn the_ledger_takes_no_memory() {
-    for (nodes, tasks) in [(2, 3000), (64, 20_000)] {
+    for (nodes, tasks) in [(2, 3000), (64, 5000)] {
         let mut world = World::new(nodes, tasks, Scene::Calm);
         let places = Places::by_distance(nodes, nodes, |a, b| 10 + 10 * a.abs_diff(b) as u32);
         let mut ledger = Ledger::new(places, world.shape.clone());
@@ -156,14 +156,17 @@ fn the_ledger_takes_no_memory() {
             let already = &engine.tick_with(&mut world.obs, Some(&view)).moves;
             decider.decide(&world.obs, &view, &world.limits, already, &mut steps);
             ledger.remember(&world.obs, &view, &steps);
-            CALLS.get() - before
+            (CALLS.get() - before, steps.steps.len())
         };
         // At first sight its units are new.
-        assert!(round(10) > 0);
+        let (calls, mut decided) = round(10);
+        assert!(calls > 0);
         for tick in 0..5 {
-            assert_eq!(round(100 + tick), 0, "{nodes} nodes, tick {tick}");
+            let (calls, steps) = round(100 + tick);
+            assert_eq!(calls, 0, "{nodes} nodes, tick {tick}");
+            decided += steps;
         }
-        assert!(!steps.steps.is_empty());
+        assert!(decided > 0);
     }
 }
 

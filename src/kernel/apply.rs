@@ -114,10 +114,3 @@ mod tests {
         assert_eq!(wish(0xffff_fffe, LlcIdx(1023)), 0xffff_fffe_0000_0400);
     }
 }
-/// TEMPORARY until the BPF half is merged.
-impl Scheduler<'_> {
-    pub fn set_preferred(&self, _: u32, _: u32, _: u64) {}
-    pub fn faults(&self, _: u32, _: &mut [u64]) -> bool {
-        false
-    }
-}

@@ -8,20 +8,3 @@
 mod orders;
 
 pub use orders::{Brought, Look, Order, Report, Unseen};
-
-/// TEMPORARY until the memory thread is merged.
-pub struct MemoryThread(crossbeam::channel::Receiver<Report>);
-impl MemoryThread {
-    pub fn start(_: Vec<u32>, _: u64) -> anyhow::Result<Self> {
-        anyhow::bail!("not merged")
-    }
-    pub fn order(&self, _: Order) -> bool {
-        false
-    }
-    pub fn reports(&self) -> &crossbeam::channel::Receiver<Report> {
-        &self.0
-    }
-    pub fn cpu_time_us(&self) -> u64 {
-        0
-    }
-}

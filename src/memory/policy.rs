@@ -74,7 +74,9 @@ fn policy_of(text: &str, memory: &Nodes) -> MemoryPolicy {
     let name = name.split('=').next().unwrap_or("");
     let nodes = Nodes::parse(nodes).unwrap_or_default();
     match name {
-        "bind" | "interleave" | "weighted interleave" if nodes.count() == 1 && memory.count() == 1 => {
+        "bind" | "interleave" | "weighted interleave"
+            if nodes.count() == 1 && memory.count() == 1 =>
+        {
             MemoryPolicy::Free
         }
         // Bound to whatever there is.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::ValueEnum;
 
-use super::pages::page_size;
+use crate::memory::pages::page_size;
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;

@@ -48,10 +48,10 @@ use super::crew::Crew;
 use super::numa_tally::{Sample, Tally};
 use super::numa_task::{Places, Plan, WorkerSlot, lead};
 use super::output::{NOT_AVAILABLE, Output, ResultLine};
-use super::pages::page_size;
 use super::times::Times;
 use super::{clock, memory};
 use crate::cli::{self, UsageError};
+use crate::memory::pages::page_size;
 
 /// Flags of `work numa-mem`.
 #[derive(Debug, Args)]

@@ -376,7 +376,7 @@ mod tests {
         let places = Places::new(&plan).unwrap();
         places.gate[0].open().unwrap();
         lead(&plan, 0, &places, None).unwrap();
-        let pages = 4 * (2 << 20) / super::super::pages::page_size() as u64;
+        let pages = 4 * (2 << 20) / crate::memory::pages::page_size() as u64;
         for slot in places.workers_of(&plan, 0) {
             assert!(slot.first.load(Relaxed) > 0 && slot.end.load(Relaxed) > 0);
             assert_eq!(slot.rounds.load(Relaxed), 4);

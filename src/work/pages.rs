@@ -1,44 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! On which nodes pages of memory are, and what share of them is local to who uses them.
-//!
-//! The kernel is asked with move_pages(2) without target nodes, which moves nothing and needs no
-//! privileges for memory of one's own. A page is any page of the system's base size, so a huge page counts
-//! as many as it is made of.
-//!
-//! Pages are sampled one from each of many parts of equal size, and where in its part is random: every
-//! n-th page would always be on the same node when memory is interleaved over n nodes.
+//! What share of a workload's memory is local to the threads that use it, by a sample of its pages
+//! ([`memory::pages`](crate::memory::pages)).
 
 use std::io;
 
 use fastrand::Rng;
 
-/// Size of a page that addresses are sampled in.
-pub fn page_size() -> usize {
-    // SAFETY: a plain number. Every system has pages; 4096 is for one that does not tell.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).unwrap_or(4096)
-}
-
-/// The numbers of at most `limit` of `pages` pages, at least one of any: all of them, or an even sample.
-pub fn sample(pages: usize, limit: usize, rng: &mut Rng) -> Vec<usize> {
-    let parts = limit.max(1).min(pages);
-    let start = |part: usize| (part as u128 * pages as u128 / parts as u128) as usize;
-    (0..parts)
-        .map(|part| rng.usize(start(part)..start(part + 1)))
-        .collect()
-}
+use crate::memory::pages::{self, page_size, sample};
 
 /// Sampled pages of one piece of memory, and their nodes.
 pub struct Sampled {
-    addresses: Vec<*const libc::c_void>,
+    addresses: Vec<usize>,
     /// The kernel's answers: a node, or a negative error of that page.
     status: Vec<libc::c_int>,
     /// How many pages of the memory each sampled one stands for.
     weight: f64,
 }
-
-// SAFETY: the addresses are given to the kernel to look at, and are never followed here.
-unsafe impl Send for Sampled {}
 
 impl Sampled {
     /// At most `limit` of the pages of `pages` pages of memory from `start` on.
@@ -50,7 +27,7 @@ impl Sampled {
             status: vec![-libc::ENOENT; numbers.len()],
             addresses: numbers
                 .iter()
-                .map(|page| start.wrapping_add(page * size).cast())
+                .map(|page| start as usize + page * size)
                 .collect(),
         }
     }
@@ -65,26 +42,7 @@ impl Sampled {
     /// # Errors
     /// The kernel has no NUMA support (ENOSYS), or a sandbox refuses the question.
     pub fn ask(&mut self) -> io::Result<()> {
-        let own_process: libc::pid_t = 0;
-        let nowhere = std::ptr::null::<libc::c_int>();
-        let flags: libc::c_int = 0;
-        // SAFETY: `addresses` and `status` have the given length; without nodes the kernel only writes
-        // to `status`, and takes addresses as numbers.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_move_pages,
-                own_process,
-                self.addresses.len() as libc::c_ulong,
-                self.addresses.as_ptr(),
-                nowhere,
-                self.status.as_mut_ptr(),
-                flags,
-            )
-        };
-        match result {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
+        pages::ask(pages::OWN, &self.addresses, &mut self.status)
     }
 
     /// How many sampled pages had no node: never touched, swapped out, or in between.
@@ -126,25 +84,10 @@ mod tests {
 
     fn with_status(status: &[i32], weight: f64) -> Sampled {
         Sampled {
-            addresses: vec![std::ptr::null(); status.len()],
+            addresses: vec![0; status.len()],
             status: status.to_vec(),
             weight,
         }
-    }
-
-    #[test]
-    fn a_sample_is_even_and_without_rhythm() {
-        let mut rng = Rng::with_seed(1);
-        assert_eq!(sample(5, 5, &mut rng), [0, 1, 2, 3, 4]);
-        assert_eq!(sample(5, 100, &mut rng), [0, 1, 2, 3, 4]);
-        assert!(sample(0, 100, &mut rng).is_empty());
-        assert_eq!(sample(100, 0, &mut rng).len(), 1);
-        let pages = sample(1 << 20, 1024, &mut rng);
-        for (part, page) in pages.iter().enumerate() {
-            assert_eq!(page / 1024, part);
-        }
-        let odd = pages.iter().filter(|page| *page % 2 == 1).count();
-        assert!((400..624).contains(&odd), "{odd}");
     }
 
     #[test]

@@ -21,6 +21,7 @@
 //! | [`decide`] | moves and swaps of a tick | R4, R8 |
 //! | `swap` | ... and with whom | R4 |
 //! | [`fork`] | where a new thread goes | R5, R8 |
+//! | [`follow`] | when memory is brought to tasks that cannot go to it | |
 //! | [`record`] | a tick with all that it was decided by; deciding it again | |
 //! | [`pull`] | which tasks the balancer takes first | R8 |
 //!
@@ -33,6 +34,7 @@
 pub mod areas;
 pub mod decide;
 pub mod evidence;
+pub mod follow;
 pub mod fork;
 pub mod input;
 pub mod ledger;

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Pages of a process brought to a node, a batch at a time.
+//!
+//! Each process has a list of areas still to go through, the hot ones first; a batch goes on where the last one
+//! ended. Only private memory that no policy placed is on the list: move_pages(2) itself moves what is bound without
+//! asking. What others have mapped as well the kernel refuses, since only MPOL_MF_MOVE is used. Nothing is brought
+//! where there is hardly room, so that nobody's memory has to go for it.
+//!
+//! A list is made anew for another node, after an end, and when the process's memory policy has changed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::path::PathBuf;
+
+use super::orders::{Brought, Unseen};
+use super::pages;
+use super::procfs::{Proc, why};
+use super::sampler::{AskNodes, Sampler};
+use super::scan;
+
+/// Pages that are looked at for one that may be brought.
+const LOOKS_PER_PAGE: u64 = 16;
+/// At most so many pages are looked at in one call of the kernel.
+const WINDOW: u64 = 4096;
+/// One part in so many of a node's memory is left free.
+const RESERVE: u64 = 32;
+/// A list that nobody went on with is forgotten after this time.
+const FORGET_MS: u64 = 300_000;
+
+/// What is still to be gone through.
+#[derive(Debug)]
+struct Job {
+    to: u16,
+    ranges: VecDeque<(u64, u64)>,
+    at_ms: u64,
+}
+
+/// See the module.
+pub struct Bringer {
+    proc: Proc,
+    /// /sys/devices/system/node, except in tests.
+    nodes: PathBuf,
+    jobs: BTreeMap<i32, Job>,
+    page_size: u64,
+    huge_size: u64,
+}
+
+/// An address, and how many pages go with it: one, or those of a huge page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Piece {
+    address: u64,
+    pages: u64,
+}
+
+impl Bringer {
+    pub fn new(proc: Proc, nodes: impl Into<PathBuf>) -> Self {
+        let page_size = pages::page_size() as u64;
+        let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
+        let huge = huge.ok().and_then(|text| text.trim().parse().ok());
+        Self {
+            proc,
+            nodes: nodes.into(),
+            jobs: BTreeMap::new(),
+            page_size,
+            huge_size: huge.unwrap_or(512 * page_size).max(page_size),
+        }
+    }
+
+    /// Bring up to so many pages of a process to the node `to`, whose kernel id is `node`.
+    pub fn bring<A: AskNodes>(
+        &mut self,
+        sampler: &mut Sampler<A>,
+        (tgid, to, node): (i32, u16, u32),
+        most: u32,
+        at_ms: u64,
+    ) -> Result<Brought, Unseen> {
+        self.jobs
+            .retain(|_, job| at_ms.saturating_sub(job.at_ms) <= FORGET_MS);
+        let job = self.jobs.remove(&tgid).filter(|job| job.to == to);
+        let mut job = match job {
+            Some(job) if !sampler.policy_has_changed(tgid)? => job,
+            _ => Job {
+                to,
+                ranges: sampler.movable(tgid, at_ms)?.into(),
+                at_ms,
+            },
+        };
+        job.at_ms = at_ms;
+        let mut brought = Brought::default();
+        let most = u64::from(most);
+        let room = self.room(node).min(most);
+        if room < most {
+            brought.refused = u32::try_from(most - room).unwrap_or(u32::MAX);
+        }
+        let pagemap = self.proc.open(tgid, "pagemap")?;
+        self.fill(&mut job, tgid, node, &pagemap, room, &mut brought)?;
+        brought.finished = job.ranges.is_empty();
+        if !brought.finished {
+            self.jobs.insert(tgid, job);
+        }
+        Ok(brought)
+    }
+
+    /// Go through the list until `most` pages were tried, or far too many were looked at.
+    fn fill(
+        &self,
+        job: &mut Job,
+        tgid: i32,
+        node: u32,
+        pagemap: &File,
+        most: u64,
+        brought: &mut Brought,
+    ) -> Result<(), Unseen> {
+        let mut left = most;
+        let mut looks = most * LOOKS_PER_PAGE;
+        while let (true, Some(&(start, end))) = (left > 0 && looks > 0, job.ranges.front()) {
+            let window = looks.min(WINDOW);
+            let Ok(found) = scan::present(pagemap, start, end, window) else {
+                // Gone meanwhile, the area or all of it.
+                job.ranges.pop_front();
+                continue;
+            };
+            let pieces = self.pieces(&found.regions);
+            looks -= pieces
+                .iter()
+                .map(|piece| piece.pages)
+                .sum::<u64>()
+                .clamp(1, looks);
+            let stopped = self.move_some(tgid, node, &pieces, &mut left, brought)?;
+            let up_to = stopped.unwrap_or(found.up_to);
+            match job.ranges.front_mut() {
+                Some(range) if up_to < end => range.0 = up_to,
+                _ => drop(job.ranges.pop_front()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every page, and of huge ones the first.
+    fn pieces(&self, regions: &[scan::Region]) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for region in regions {
+            let size = match region.is_huge() {
+                true => self.huge_size,
+                false => self.page_size,
+            };
+            let mut address = region.start;
+            while address < region.end {
+                let next = ((address / size + 1) * size).min(region.end);
+                pieces.push(Piece {
+                    address,
+                    pages: (next - address) / self.page_size,
+                });
+                address = next;
+            }
+        }
+        pieces
+    }
+
+    /// Bring those of the pieces that are elsewhere, as long as pages are left; the address where it stopped.
+    fn move_some(
+        &self,
+        tgid: i32,
+        node: u32,
+        pieces: &[Piece],
+        left: &mut u64,
+        brought: &mut Brought,
+    ) -> Result<Option<u64>, Unseen> {
+        let node = node as i32;
+        let addresses: Vec<usize> = pieces.iter().map(|piece| piece.address as usize).collect();
+        let mut status = vec![-libc::ENOENT; addresses.len()];
+        pages::ask(tgid, &addresses, &mut status).map_err(|error| why(&error))?;
+        let elsewhere = pieces.iter().zip(&status);
+        let elsewhere = elsewhere.filter(|(_, at)| **at >= 0 && **at != node);
+        let mut chosen: Vec<Piece> = Vec::new();
+        let mut stopped = None;
+        for (&piece, _) in elsewhere {
+            if piece.pages > *left {
+                stopped = Some(piece.address);
+                break;
+            }
+            *left -= piece.pages;
+            chosen.push(piece);
+        }
+        if stopped.is_some() {
+            // What is too large for the rest comes first the next time, or never.
+            *left = 0;
+        }
+        let addresses: Vec<usize> = chosen.iter().map(|piece| piece.address as usize).collect();
+        let mut status = vec![-libc::ENOENT; addresses.len()];
+        let nodes = vec![node; addresses.len()];
+        // Whatever it says, what counts is where the pages are afterwards.
+        let tried = pages::bring(tgid, &addresses, &nodes, &mut status);
+        tried.map_err(|error| why(&error))?;
+        pages::ask(tgid, &addresses, &mut status).map_err(|error| why(&error))?;
+        for (piece, &at) in chosen.iter().zip(&status) {
+            let pages = u32::try_from(piece.pages).unwrap_or(u32::MAX);
+            let count = match at == node {
+                true => &mut brought.moved,
+                false => &mut brought.refused,
+            };
+            *count = count.saturating_add(pages);
+        }
+        Ok(stopped)
+    }
+
+    /// Pages that a node has room for: free ones, and of files that were not used lately, less a reserve.
+    fn room(&self, node: u32) -> u64 {
+        let path = self.nodes.join(format!("node{node}/meminfo"));
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let kib = |key: &str| -> u64 {
+            let value = text
+                .lines()
+                .find_map(|line| line.split_once(key))
+                .and_then(|(_, value)| value.trim().strip_suffix(" kB"));
+            value.and_then(|value| value.parse().ok()).unwrap_or(0)
+        };
+        let free = kib(" MemFree:") + kib(" Inactive(file):");
+        free.saturating_sub(kib(" MemTotal:") / RESERVE) * 1024 / self.page_size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bringer(nodes: &std::path::Path) -> Bringer {
+        let mut bringer = Bringer::new(Proc::new("/proc"), nodes);
+        (bringer.page_size, bringer.huge_size) = (4096, 2 << 20);
+        bringer
+    }
+
+    #[test]
+    fn a_reserve_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("node1")).unwrap();
+        let text = "Node 1 MemTotal:       320000 kB\nNode 1 MemFree:        10040 kB\n\
+                    Node 1 Inactive(file):     20 kB\nNode 1 Inactive:     9999 kB\n";
+        std::fs::write(dir.path().join("node1/meminfo"), text).unwrap();
+        let bringer = bringer(dir.path());
+        // 10060 less 10000 KiB.
+        assert_eq!(bringer.room(1), 15);
+        assert_eq!(bringer.room(0), 0);
+    }
+}

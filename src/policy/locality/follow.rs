@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory follows: when pages of a process are brought to the node where its tasks run.
+//!
+//! Tasks go to their memory (R8), that is the rule. This is for those that cannot: their node is full, they are not
+//! allowed there, or their memory is spread so that no node is theirs. When the tasks of such a process have run on
+//! one and the same node for [`SETTLED_MS`], and less than half of its memory is near to it, memory is
+//! brought to them, in batches, within a purse of bytes per second, one batch at a time on the whole machine. Whoever
+//! has most to win comes first.
+//!
+//! After each eighth of the memory the process is looked at again. If its local share has not grown by a quarter of
+//! what was moved, or the kernel refused most, it did not help (others use the pages, or something moves them
+//! back): the process rests, twice as long each time, and is given up after [`MOST_ATTEMPTS`]. Only another share,
+//! or another node of its tasks, makes it worth trying again. So with constant evidence bringing ends.
+//!
+//! Never brought is memory that was placed or preferred by a memory policy or a cpuset, and never that of a
+//! process that runs on several nodes. For memory that all of its tasks use alike, it makes no difference
+//! which part of it is where, as long as the tasks are on both; for memory of single tasks it would, but whose
+//! it is nobody can tell from outside, so half of it would be taken away from those who use it.
+//!
+//! Integers only, and what is decided depends on what was fed alone.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::{MemoryPolicy, Standing};
+
+/// Tasks have stayed on a node for so long before memory comes to them.
+pub const SETTLED_MS: u64 = 5_000;
+/// Bringing begins when less than this, in permille, is near, and ends when this is.
+pub const BEGIN_BELOW: u16 = 500;
+pub const END_FROM: u16 = 900;
+/// A process with fewer pages is not worth it.
+pub const WORTH_PAGES: u64 = 256;
+/// Attempts that did not help, after which there are no more.
+pub const MOST_ATTEMPTS: u8 = 4;
+/// After an attempt there is none for so long, at first.
+pub const REST_MS: u64 = 30_000;
+/// Part of the memory, in permille, after which it is looked whether it helps.
+const STAGE: u64 = 125;
+/// The local share has grown by one part in so many of what was moved at least, or it did not help.
+const HELPED: u64 = 4;
+/// Refused pages that are enough to see that most are.
+const MANY_REFUSED: u64 = 64;
+/// The local share differs by so much, in permille: it is another situation.
+const OTHER_SHARE: u16 = 100;
+/// A report that has not come by then does not come, and a look is asked for again.
+const LOST_MS: u64 = 10_000;
+/// Pages of a batch: at least those of a huge page.
+const LEAST_BATCH: u64 = 512;
+const LARGEST_BATCH: u64 = 2048;
+
+/// A process at a tick. Those of whom no task was active are left out, and stay as they were.
+#[derive(Debug, Clone, Copy)]
+pub struct Resident<'a> {
+    pub tgid: i32,
+    pub standing: Standing,
+    pub policy: MemoryPolicy,
+    /// When it was last looked at.
+    pub sampled_ms: u64,
+    /// Bit n: some of its active tasks run on node n.
+    pub nodes: u64,
+    /// Its tasks were refused where their memory is, may not go there, or belong nowhere in particular.
+    pub stuck: bool,
+    /// Pages that it has.
+    pub pages: u64,
+    /// By node with CPUs: what part of its memory is near, in permille.
+    pub scores: &'a [u16],
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wish {
+    /// Up to so many pages to the node.
+    Bring { tgid: i32, to: u16, pages: u32 },
+    /// To know whether it helped.
+    Look { tgid: i32 },
+}
+
+/// What came of a batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    pub moved: u32,
+    pub refused: u32,
+    /// The process has nothing more to bring.
+    pub finished: bool,
+}
+
+/// Memory on its way.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    to: u16,
+    /// The local share when the stage began, and what has come of it.
+    local: u16,
+    moved: u64,
+    refused: u64,
+    finished: bool,
+    /// The stage is over since then, and a look was asked for.
+    over_ms: Option<u64>,
+    asked_ms: u64,
+}
+
+/// What is remembered of a process.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    nodes: u64,
+    since_ms: u64,
+    run: Option<Run>,
+    rests_until_ms: u64,
+    attempts: u8,
+    /// Local share and node of the last attempt.
+    tried: (u16, u16),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Follow {
+    /// Pages per second.
+    rate: u64,
+    /// Thousandths of pages that may be brought now.
+    purse: u64,
+    filled_ms: u64,
+    states: BTreeMap<i32, State>,
+    /// Whose batch is under way, since when.
+    under_way: Option<(i32, u64)>,
+}
+
+impl Follow {
+    /// `rate`: pages per second. The purse is empty at first.
+    pub fn new(rate: u64, now_ms: u64) -> Self {
+        Self {
+            rate,
+            purse: 0,
+            filled_ms: now_ms,
+            states: BTreeMap::new(),
+            under_way: None,
+        }
+    }
+
+    /// Pages of a batch.
+    pub fn batch(&self) -> u64 {
+        (self.rate / 8).clamp(LEAST_BATCH, LARGEST_BATCH)
+    }
+
+    /// Forget processes that are gone.
+    pub fn retain(&mut self, alive: impl Fn(i32) -> bool) {
+        self.states.retain(|&tgid, _| alive(tgid));
+    }
+
+    /// What to do now; `wishes` is overwritten.
+    pub fn tick(&mut self, now_ms: u64, all: &[Resident<'_>], wishes: &mut Vec<Wish>) {
+        wishes.clear();
+        self.fill(now_ms);
+        if self
+            .under_way
+            .is_some_and(|(_, since_ms)| late(since_ms, now_ms))
+        {
+            self.under_way = None;
+        }
+        let mut best: Option<(u64, &Resident<'_>)> = None;
+        for process in all {
+            if let Some(to) = self.follow(process, now_ms, wishes) {
+                let far = 1000 - u64::from(local(process, to)).min(1000);
+                let gain = far.saturating_mul(process.pages);
+                if best.is_none_or(|(most, _)| gain > most) {
+                    best = Some((gain, process));
+                }
+            }
+        }
+        let batch = self.batch();
+        let free = self.under_way.is_none() && self.purse >= batch * 1000;
+        let (true, Some((_, process))) = (free, best) else {
+            return;
+        };
+        self.purse -= batch * 1000;
+        self.under_way = Some((process.tgid, now_ms));
+        let to = process.nodes.trailing_zeros() as u16;
+        let state = self.states.entry(process.tgid).or_default();
+        state.run.get_or_insert(Run::new(to, local(process, to)));
+        wishes.push(Wish::Bring {
+            tgid: process.tgid,
+            to,
+            pages: batch as u32,
+        });
+    }
+
+    fn fill(&mut self, now_ms: u64) {
+        let ms = now_ms.saturating_sub(self.filled_ms);
+        let most = self.rate.max(self.batch()) * 1000;
+        self.purse = self
+            .purse
+            .saturating_add(self.rate.saturating_mul(ms))
+            .min(most);
+        self.filled_ms = self.filled_ms.max(now_ms);
+    }
+
+    /// The node that a process's memory may be brought to now.
+    fn follow(
+        &mut self,
+        process: &Resident<'_>,
+        now_ms: u64,
+        wishes: &mut Vec<Wish>,
+    ) -> Option<u16> {
+        if process.policy != MemoryPolicy::Free || process.standing == Standing::Void {
+            self.states.remove(&process.tgid);
+            return None;
+        }
+        let state = self.states.entry(process.tgid).or_insert(State {
+            nodes: process.nodes,
+            since_ms: now_ms,
+            ..State::default()
+        });
+        if state.nodes != process.nodes {
+            state.nodes = process.nodes;
+            state.since_ms = now_ms;
+            state.run = None;
+        }
+        let to = process.nodes.trailing_zeros() as u16;
+        if process.nodes.count_ones() != 1 || process.scores.len() <= usize::from(to) {
+            return None;
+        }
+        match state.run {
+            Some(_) => state.go_on(process, to, now_ms, wishes).then_some(to),
+            None => state.may_begin(process, to, now_ms).then_some(to),
+        }
+    }
+
+    /// What came of the batch of a process; `None` if nothing did: the order or its answer was lost, or the
+    /// process is not for us to touch.
+    pub fn brought(&mut self, tgid: i32, now_ms: u64, batch: Option<Batch>) {
+        if self.under_way.is_some_and(|(whose, _)| whose == tgid) {
+            self.under_way = None;
+        }
+        let Some(state) = self.states.get_mut(&tgid) else {
+            return;
+        };
+        let Some(run) = &mut state.run else { return };
+        let Some(batch) = batch else {
+            let (local, to) = (run.local, run.to);
+            return state.give_up(local, to, now_ms);
+        };
+        run.moved += u64::from(batch.moved);
+        run.refused += u64::from(batch.refused);
+        run.finished |= batch.finished;
+        if run.refused >= MANY_REFUSED && run.refused > 3 * run.moved {
+            let (local, to) = (run.local, run.to);
+            state.give_up(local, to, now_ms);
+        }
+    }
+}
+
+impl Run {
+    fn new(to: u16, local: u16) -> Self {
+        Self {
+            to,
+            local,
+            moved: 0,
+            refused: 0,
+            finished: false,
+            over_ms: None,
+            asked_ms: 0,
+        }
+    }
+}
+
+impl State {
+    fn may_begin(&mut self, process: &Resident<'_>, to: u16, now_ms: u64) -> bool {
+        let local = local(process, to);
+        if self.attempts > 0 {
+            let (share, node) = self.tried;
+            if node != to || share.abs_diff(local) >= OTHER_SHARE {
+                self.attempts = 0;
+            }
+        }
+        process.stuck
+            && process.standing == Standing::Known
+            && process.pages >= WORTH_PAGES
+            && local < BEGIN_BELOW
+            && now_ms.saturating_sub(self.since_ms) >= SETTLED_MS
+            && now_ms >= self.rests_until_ms
+            && self.attempts < MOST_ATTEMPTS
+    }
+
+    /// Whether a run goes on with another batch. At the end of a stage it waits for a look and judges by that.
+    fn go_on(
+        &mut self,
+        process: &Resident<'_>,
+        to: u16,
+        now_ms: u64,
+        wishes: &mut Vec<Wish>,
+    ) -> bool {
+        let Some(run) = &mut self.run else {
+            return false;
+        };
+        let stage = (process.pages.saturating_mul(STAGE) / 1000).max(LEAST_BATCH);
+        let Some(over_ms) = run.over_ms else {
+            if run.moved + run.refused < stage && !run.finished {
+                return matches!(process.standing, Standing::Known | Standing::Unstable);
+            }
+            run.over_ms = Some(now_ms);
+            run.asked_ms = now_ms;
+            wishes.push(Wish::Look { tgid: process.tgid });
+            return false;
+        };
+        if process.sampled_ms <= over_ms {
+            if late(run.asked_ms, now_ms) {
+                run.asked_ms = now_ms;
+                wishes.push(Wish::Look { tgid: process.tgid });
+            }
+            return false;
+        }
+        let local = local(process, to);
+        let expected = run.moved.saturating_mul(1000) / process.pages.max(1);
+        let grown = u64::from(local.saturating_sub(run.local));
+        let helped = run.moved >= run.refused.max(1) && grown * HELPED >= expected;
+        match helped {
+            false => self.give_up(local, to, now_ms),
+            true if local >= END_FROM || run.finished => self.end(local, to, now_ms),
+            true => *run = Run::new(to, local),
+        }
+        // The next batch is the next tick's.
+        false
+    }
+
+    /// All was brought that could be. If that was not enough to be near, it counts as an attempt.
+    fn end(&mut self, local: u16, to: u16, now_ms: u64) {
+        if local < BEGIN_BELOW {
+            return self.give_up(local, to, now_ms);
+        }
+        self.run = None;
+        self.attempts = 0;
+        self.rests_until_ms = now_ms.saturating_add(REST_MS);
+    }
+
+    fn give_up(&mut self, local: u16, to: u16, now_ms: u64) {
+        self.run = None;
+        self.rests_until_ms = now_ms.saturating_add(REST_MS << self.attempts.min(MOST_ATTEMPTS));
+        self.attempts = self.attempts.saturating_add(1);
+        self.tried = (local, to);
+    }
+}
+
+fn local(process: &Resident<'_>, to: u16) -> u16 {
+    process.scores.get(usize::from(to)).copied().unwrap_or(0)
+}
+
+fn late(since_ms: u64, now_ms: u64) -> bool {
+    now_ms.saturating_sub(since_ms) >= LOST_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process of 100 MiB whose tasks are stuck on node 1.
+    fn stuck<'a>(scores: &'a [u16], sampled_ms: u64) -> Resident<'a> {
+        Resident {
+            tgid: 7,
+            standing: Standing::Known,
+            policy: MemoryPolicy::Free,
+            sampled_ms,
+            nodes: 0b10,
+            stuck: true,
+            pages: 25_600,
+            scores,
+        }
+    }
+
+    fn tick(follow: &mut Follow, now_ms: u64, process: Resident<'_>) -> Vec<Wish> {
+        let mut wishes = Vec::new();
+        follow.tick(now_ms, &[process], &mut wishes);
+        wishes
+    }
+
+    fn bring(pages: u32) -> Wish {
+        Wish::Bring {
+            tgid: 7,
+            to: 1,
+            pages,
+        }
+    }
+
+    fn all_moved(pages: u32) -> Option<Batch> {
+        Some(Batch {
+            moved: pages,
+            ..Batch::default()
+        })
+    }
+
+    #[test]
+    fn it_begins_when_tasks_have_settled_where_memory_is_not() {
+        let mut follow = Follow::new(8192, 0);
+        let process = stuck(&[900, 100], 0);
+        assert_eq!(tick(&mut follow, 1_000, process), []);
+        assert_eq!(tick(&mut follow, 5_999, process), []);
+        assert_eq!(tick(&mut follow, 6_000, process), [bring(1024)]);
+        // One batch at a time.
+        assert_eq!(tick(&mut follow, 6_100, process), []);
+        follow.brought(7, 6_200, all_moved(1024));
+        assert_eq!(tick(&mut follow, 6_300, process), [bring(1024)]);
+    }
+
+    #[test]
+    fn it_does_not_begin_otherwise() {
+        let base = stuck(&[900, 100], 0);
+        let others = [
+            Resident {
+                standing: Standing::Few,
+                ..base
+            },
+            Resident {
+                standing: Standing::Void,
+                ..base
+            },
+            Resident {
+                policy: MemoryPolicy::Preferred,
+                ..base
+            },
+            Resident {
+                policy: MemoryPolicy::Bind,
+                ..base
+            },
+            Resident {
+                nodes: 0b11,
+                ..base
+            },
+            Resident { nodes: 0, ..base },
+            Resident {
+                stuck: false,
+                ..base
+            },
+            Resident {
+                pages: WORTH_PAGES - 1,
+                ..base
+            },
+            Resident {
+                scores: &[500, 500],
+                ..base
+            },
+        ];
+        for process in others {
+            let mut follow = Follow::new(8192, 0);
+            for second in 0..20 {
+                assert_eq!(tick(&mut follow, second * 1000, process), [], "{process:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_node_starts_the_time_again() {
+        let mut follow = Follow::new(8192, 0);
+        let process = stuck(&[400, 100, 500], 0);
+        tick(
+            &mut follow,
+            0,
+            Resident {
+                nodes: 0b1,
+                ..process
+            },
+        );
+        tick(&mut follow, 4_000, process);
+        assert_eq!(tick(&mut follow, 8_999, process), []);
+        assert_eq!(tick(&mut follow, 9_000, process).len(), 1);
+        // Gone elsewhere in the middle of it: the run is over.
+        follow.brought(7, 9_100, all_moved(1024));
+        assert_eq!(
+            tick(
+                &mut follow,
+                9_200,
+                Resident {
+                    nodes: 0b1,
+                    ..process
+                }
+            ),
+            []
+        );
+        assert_eq!(tick(&mut follow, 9_300, process), []);
+    }
+
+    /// Up to the end of the first stage, 3200 pages: the time of the look that is asked for.
+    fn first_stage(follow: &mut Follow, scores: &[u16]) -> u64 {
+        tick(follow, 0, stuck(scores, 0));
+        let mut now_ms = 5_000;
+        for _ in 0..4 {
+            assert_eq!(tick(follow, now_ms, stuck(scores, 0)), [bring(1024)]);
+            follow.brought(7, now_ms + 50, all_moved(1024));
+            now_ms += 200;
+        }
+        let look = [Wish::Look { tgid: 7 }];
+        assert_eq!(tick(follow, now_ms, stuck(scores, 0)), look);
+        now_ms
+    }
+
+    #[test]
+    fn it_goes_on_as_long_as_it_helps() {
+        let mut follow = Follow::new(8192, 0);
+        let now_ms = first_stage(&mut follow, &[900, 100]);
+        // It waits for the look, and asks for it again when none comes.
+        assert_eq!(tick(&mut follow, now_ms + 9_999, stuck(&[900, 100], 0)), []);
+        let look = [Wish::Look { tgid: 7 }];
+        assert_eq!(
+            tick(&mut follow, now_ms + 10_000, stuck(&[900, 100], 0)),
+            look
+        );
+        // 4096 of 25600 pages are 160; a quarter of that is 40.
+        let after = stuck(&[860, 140], now_ms + 10_100);
+        assert_eq!(tick(&mut follow, now_ms + 10_200, after), []);
+        assert_eq!(tick(&mut follow, now_ms + 10_300, after), [bring(1024)]);
+    }
+
+    #[test]
+    fn it_stops_when_it_does_not_help() {
+        let mut follow = Follow::new(8192, 0);
+        let now_ms = first_stage(&mut follow, &[900, 100]);
+        let after = stuck(&[861, 139], now_ms + 100);
+        assert_eq!(tick(&mut follow, now_ms + 200, after), []);
+        for later in [300, REST_MS + 100] {
+            assert_eq!(tick(&mut follow, now_ms + later, after), []);
+        }
+        assert_eq!(
+            tick(&mut follow, now_ms + REST_MS + 200, after),
+            [bring(1024)]
+        );
+    }
+
+    #[test]
+    fn it_stops_when_most_is_refused() {
+        let mut follow = Follow::new(8192, 0);
+        let process = stuck(&[900, 100], 0);
+        tick(&mut follow, 0, process);
+        assert_eq!(tick(&mut follow, 5_000, process), [bring(1024)]);
+        let refused = Batch {
+            moved: 24,
+            refused: 1000,
+            finished: false,
+        };
+        follow.brought(7, 5_100, Some(refused));
+        assert_eq!(tick(&mut follow, 5_200, process), []);
+        assert_eq!(tick(&mut follow, 35_099, process), []);
+        assert_eq!(tick(&mut follow, 35_100, process), [bring(1024)]);
+    }
+
+    #[test]
+    fn it_ends_when_memory_is_there() {
+        let mut follow = Follow::new(8192, 0);
+        let now_ms = first_stage(&mut follow, &[900, 100]);
+        let after = stuck(&[100, 900], now_ms + 100);
+        for second in 0..100 {
+            assert_eq!(tick(&mut follow, now_ms + 200 + second * 1000, after), []);
+        }
+    }
+
+    #[test]
+    fn who_has_most_to_win_comes_first() {
+        let mut follow = Follow::new(8192, 0);
+        let small = Resident {
+            tgid: 1,
+            pages: 10_000,
+            ..stuck(&[900, 100], 0)
+        };
+        let large = Resident {
+            tgid: 2,
+            ..stuck(&[900, 100], 0)
+        };
+        let nearer = Resident {
+            tgid: 3,
+            pages: 26_000,
+            ..stuck(&[600, 400], 0)
+        };
+        let mut wishes = Vec::new();
+        for now_ms in [0, 5_000] {
+            follow.tick(now_ms, &[small, large, nearer], &mut wishes);
+        }
+        assert_eq!(
+            wishes,
+            [Wish::Bring {
+                tgid: 2,
+                to: 1,
+                pages: 1024
+            }]
+        );
+    }
+}

@@ -49,6 +49,7 @@ fn fork() -> ForkRecord {
         node: 1,
         why: ForkWhy::Least,
         llc: 1,
+        home: None,
     }
 }
 

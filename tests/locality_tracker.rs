@@ -111,7 +111,11 @@ impl World {
     }
 
     fn observation(&self) -> Observation {
-        let on = |node: u16| self.tasks.iter().filter(move |t| t.llc == node && t.busy > 500);
+        let on = |node: u16| {
+            self.tasks
+                .iter()
+                .filter(move |t| t.llc == node && t.busy > 500)
+        };
         let counts = [on(0).count() as u32, on(1).count() as u32];
         let node = |&running: &u32| NodeObs {
             running_milli: running * 1000,

@@ -272,6 +272,8 @@ void BPF_STRUCT_OPS(ballast_tick, struct task_struct *p)
 	if (!tc || !cc || cc->llc == NO_LLC)
 		return;
 	count_running(tc, cc->llc);
+	/* One that never stops touches memory too. */
+	faults_seen(p, tc, cc);
 	/* Make way for a task that was left behind this one, or for this one's own new home. */
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 ||
 	    wanted_llc(slot_of(tc), tc) != NO_LLC)

@@ -2,10 +2,14 @@
 /*
  * Where a task goes when it is forked or woken.
  *
- * Order on a wake-up: behind a waker that is about to sleep; the previous CPU; a whole idle core of
- * the previous LLC; any idle CPU there; the same in the node; another node only when this one has
- * no spare and that one has. Otherwise the task waits where it is, and the pull (pull.bpf.h) bounds
- * the wait.
+ * Order on a wake-up: behind a waker that is about to sleep; for a task off its node an idle CPU
+ * there, if the limits tolerate it (R8); the previous CPU; a whole idle core of the previous LLC;
+ * any idle CPU there; the same in the node; another node only when this one has no spare and that
+ * one has, those where the task belongs first. Otherwise the task waits where it is, and the pull
+ * (pull.bpf.h) bounds the wait.
+ *
+ * Nothing here takes a task off its node while that has an idle CPU: a waker elsewhere does not get
+ * it, and other nodes are looked at last.
  *
  * Everything here runs in select_cpu: the task is off every queue and its pi_lock is held. A task
  * that is placed here is dispatched here, to a CPU or to a queue, so that enqueue() is not needed.
@@ -133,16 +137,9 @@ static const struct fork_limits *fork_limits_for(struct cpu_scratch *scratch)
 	return &scratch->limits;
 }
 
-/*
- * The node for a new task, by committed tasks, sleeping newborns included (R6). Returns the node,
- * with enum fork_why in bits 8 and up.
- */
-static u32 fork_node(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
-		     u32 local, u64 now)
+/* The nodes as they are counted now, sleeping newborns included (R6). */
+static void fork_state(struct rule_fork *f, struct task_ctx *tc, u32 local, u64 now)
 {
-	const struct fork_limits *lim = fork_limits_for(scratch);
-	struct rule_fork *f = &scratch->fork;
-	s32 choice;
 	u32 i;
 
 	bpf_for(i, 0, nr_nodes) {
@@ -153,9 +150,38 @@ static u32 fork_node(struct task_struct *p, struct task_ctx *tc, struct cpu_scra
 		f->order[i] = nearest(local, i);
 	}
 	f->nr = nr_nodes;
-	f->usable = usable_cpus(p, tc, scratch, local);
 	f->allowed = tc->nodes;
-	choice = lim ? rule_fork_node(f, lim) : -1;
+}
+
+/*
+ * The node for a new task. Returns it with enum fork_why in bits 8 and up, and enum home_why in bits
+ * 16 and up.
+ */
+static u32 fork_node(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
+		     u32 local, u64 now)
+{
+	const struct fork_limits *lim = fork_limits_for(scratch);
+	struct rule_fork *f = &scratch->fork;
+	struct rule_home *home = &scratch->home;
+	u64 prefers = preferred_nodes(slot_of(tc), tc);
+	s32 choice;
+	u32 i;
+
+	fork_state(f, tc, local, now);
+	f->usable = usable_cpus(p, tc, scratch, local);
+	home->nodes = prefers;
+	if (!lim)
+		return local;
+	if (prefers) {
+		bpf_for(i, 0, nr_nodes) {
+			if (i >= MAX_NODES)
+				break;
+			home->usable[i] = usable_cpus(p, tc, scratch, i);
+		}
+		choice = rule_fork_home(f, lim, home, node_order);
+	} else {
+		choice = rule_fork_node(f, lim);
+	}
 	return choice < 0 ? local : choice;
 }
 
@@ -192,17 +218,19 @@ static void trace_fork(struct task_struct *p, struct cpu_scratch *scratch, u32 l
 	event->at = now;
 	event->allowed = scratch->fork.allowed;
 	event->allowed_llcs = scratch->llcs.allowed;
+	event->prefers = scratch->home.nodes;
 	event->pid = p->pid;
 	event->local = local;
 	event->first = scratch->llcs.first;
 	event->usable = scratch->fork.usable;
 	event->node = choice & 0xff;
-	event->why = choice >> 8;
+	event->why = choice >> 8 & 0xff;
 	event->llc = llc;
-	event->pad = 0;
+	event->home = choice >> 16;
 	__builtin_memcpy(event->committed, scratch->fork.committed, sizeof(event->committed));
 	__builtin_memcpy(event->task_weight, scratch->limits.task_weight,
 			 sizeof(event->task_weight));
+	__builtin_memcpy(event->usable_on, scratch->home.usable, sizeof(event->usable_on));
 	__builtin_memcpy(event->llc_committed, scratch->llcs.committed,
 			 sizeof(event->llc_committed));
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
@@ -211,13 +239,15 @@ static void trace_fork(struct task_struct *p, struct cpu_scratch *scratch, u32 l
 static void count_fork(u32 local, u32 choice)
 {
 	struct cpu_ctx *cc = cpu_ctx_of(bpf_get_smp_processor_id());
-	u32 why = choice >> 8;
+	u32 why = choice >> 8 & 0xff;
 
 	stat_add(cc, (choice & 0xff) == local ? STAT_FORK_LOCAL : STAT_FORK_REMOTE, 1);
 	if (why == FORK_TOLERATED)
 		stat_add(cc, STAT_FORK_TOLERATED, 1);
 	if (why == FORK_FULL || why == FORK_FULL_LOCAL)
 		stat_add(cc, STAT_FORK_FULL, 1);
+	if (choice >> 16 == HOME_PREFERRED)
+		stat_add(cc, STAT_FORK_PREFERRED, 1);
 }
 
 /* Choose node and LLC of a new task and count it there at once. Returns the LLC. */
@@ -286,13 +316,17 @@ static void sync_kept(struct task_ctx *tc, u64 now)
 
 /*
  * May a SYNC wake-up bring its wakee from node @from to node @to? If the state after it is tolerated:
- * the waker is about to sleep and the wakee takes its place, so that is what is counted now.
+ * the waker is about to sleep and the wakee takes its place, so that is what is counted now. A wakee
+ * that belongs somewhere crosses only to there.
  */
-static bool sync_may_cross(u32 to, u32 from)
+static bool sync_may_cross(const struct task_ctx *tc, u32 to, u32 from)
 {
 	const struct fork_limits *lim = limits_now();
+	u64 prefers = preferred_nodes(slot_of(tc), tc);
 	u64 now = scx_bpf_now();
 
+	if (prefers && !(prefers & node_bit(to)))
+		return false;
 	return lim && rule_tolerated(committed_node(to, now), weight_of_node(to),
 				     committed_node(from, now), weight_of_node(from),
 				     lim->max_running[to & (MAX_NODES - 1)], lim->max_imbalance);
@@ -323,28 +357,80 @@ static bool place_sync(struct task_struct *p, struct task_ctx *tc, u32 this_cpu,
 	/* Somebody waits here already. */
 	if (!lc || *(volatile s64 *)&lc->running > weight_of_llc(this->llc))
 		return false;
-	if (prev->node != this->node && !sync_may_cross(this->node, prev->node))
+	if (prev->node != this->node && !sync_may_cross(tc, this->node, prev->node))
 		return false;
 	if (!tc->wide && !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
 		return false;
 	return !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL);
 }
 
-/* Another node for a task whose own has no spare: the nearest with an idle CPU and spare. */
-static s32 idle_elsewhere(struct task_struct *p, struct task_ctx *tc, u32 node)
+/* The nearest of @nodes to @node, itself excluded, with an idle CPU and spare. */
+static s32 idle_with_spare(struct task_struct *p, struct task_ctx *tc, u32 node, u64 nodes, u64 now)
 {
-	u64 now = scx_bpf_now();
 	s32 cpu;
 	u32 i;
 
-	if (committed_node(node, now) < weight_of_node(node))
-		return -ENOENT;
 	bpf_for(i, 1, nr_nodes) {
 		u32 n = nearest(node, i);
 
-		if (!(tc->nodes & node_bit(n)))
+		if (!(nodes & node_bit(n)))
 			continue;
 		if (!rule_spare(weight_of_node(n), committed_node(n, now)))
+			continue;
+		cpu = idle_in_node(p, tc->wide, n, 0);
+		if (cpu >= 0)
+			return cpu;
+	}
+	return -ENOENT;
+}
+
+/* Another node for a task whose own has no spare; those where it belongs first. */
+static s32 idle_elsewhere(struct task_struct *p, struct task_ctx *tc, u32 node)
+{
+	u64 prefers = preferred_nodes(slot_of(tc), tc);
+	u64 now = scx_bpf_now();
+	s32 cpu;
+
+	if (committed_node(node, now) < weight_of_node(node))
+		return -ENOENT;
+	if (prefers) {
+		cpu = idle_with_spare(p, tc, node, prefers, now);
+		if (cpu >= 0)
+			return cpu;
+	}
+	return idle_with_spare(p, tc, node, tc->nodes & ~prefers, now);
+}
+
+/*
+ * For a task off the nodes @prefers where it belongs (R8): an idle CPU on the nearest of them that may
+ * have it. Its own node is not asked, nor whether the task ran there for long: an idle CPU where its
+ * memory is beats one elsewhere. Two wake-ups at the same time may both find room for one; the
+ * balancer sees what comes of it.
+ */
+static s32 idle_preferred(struct task_struct *p, struct task_ctx *tc, u32 node, u64 prefers)
+{
+	struct cpu_scratch *scratch = cpu_scratch_of(bpf_get_smp_processor_id());
+	const struct fork_limits *lim = limits_now();
+	u64 now = scx_bpf_now();
+	struct rule_fork *f;
+	s32 cpu;
+	u32 i;
+
+	if (!scratch || !lim)
+		return -ENOENT;
+	f = &scratch->fork;
+	fork_state(f, tc, node, now);
+	/* The task is not to stand in its own way. */
+	bpf_for(i, 0, nr_nodes) {
+		if (i >= MAX_NODES)
+			break;
+		if (f->committed[i] && is_committed_to(tc, i, now))
+			f->committed[i]--;
+	}
+	bpf_for(i, 1, nr_nodes) {
+		u32 n = nearest(node, i);
+
+		if (!(prefers & node_bit(n)) || !rule_may_wake(f, lim, n))
 			continue;
 		cpu = idle_in_node(p, tc->wide, n, 0);
 		if (cpu >= 0)
@@ -396,6 +482,7 @@ static s32 place_wakeup(struct task_struct *p, struct task_ctx *tc, s32 prev_cpu
 	struct cpu_ctx *prev = cpu_ctx_of(prev_cpu);
 	struct task_slot *slot = slot_of(tc);
 	u32 llc = wanted_llc(slot, tc), stat;
+	u64 prefers = 0;
 	s32 cpu;
 
 	if (!this || !prev)
@@ -409,10 +496,18 @@ static s32 place_wakeup(struct task_struct *p, struct task_ctx *tc, s32 prev_cpu
 			run_on_idle(p, tc, this_cpu, STAT_SYNC);
 			return this_cpu;
 		}
+		prefers = preferred_nodes(slot, tc);
 	}
 	if (llc >= nr_llcs)
 		return prev_cpu;
 
+	if (unlikely(prefers && !(prefers & node_bit(prev->node)))) {
+		cpu = idle_preferred(p, tc, prev->node, prefers);
+		if (cpu >= 0) {
+			run_on_idle(p, tc, cpu, STAT_IDLE_PREFERRED);
+			return cpu;
+		}
+	}
 	cpu = idle_near(p, tc, prev_cpu, llc, &stat);
 	if (cpu >= 0) {
 		run_on_idle(p, tc, cpu, stat);

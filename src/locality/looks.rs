@@ -29,6 +29,16 @@ struct Last {
     cost_us: u32,
     /// When it was ordered, if there is no answer yet.
     ordered_ms: Option<u64>,
+    /// Pages that it had, of the base size.
+    resident: u64,
+}
+
+impl Last {
+    /// An order was given and may still be answered.
+    fn waits(&self, now_ms: u64) -> bool {
+        self.ordered_ms
+            .is_some_and(|at| now_ms.saturating_sub(at) < LOST_MS)
+    }
 }
 
 /// How many of the processes that run are in which standing.
@@ -76,18 +86,33 @@ impl Looks {
         let (standings, next_ms) = self.find_due(ledger, now_ms);
         self.budget.take(&mut self.due, now_ms, &mut self.chosen);
         for at in 0..self.chosen.len() {
-            let tgid = self.chosen[at];
-            let look = Order::Look {
-                tgid,
-                addresses: ADDRESSES,
-                at_ms: now_ms,
-            };
-            if !send(look) {
+            if !self.order_one(self.chosen[at], now_ms, &mut send) {
                 break;
             }
-            self.entry(tgid).ordered_ms = Some(now_ms);
         }
         (standings, next_ms)
+    }
+
+    /// Order a look at once, unless one is under way; `false` when there is no room for it.
+    pub fn order_one(
+        &mut self,
+        tgid: i32,
+        now_ms: u64,
+        mut send: impl FnMut(Order) -> bool,
+    ) -> bool {
+        if self.last.get(&tgid).is_some_and(|last| last.waits(now_ms)) {
+            return true;
+        }
+        let look = Order::Look {
+            tgid,
+            addresses: ADDRESSES,
+            at_ms: now_ms,
+        };
+        let sent = send(look);
+        if sent {
+            self.entry(tgid).ordered_ms = Some(now_ms);
+        }
+        sent
     }
 
     /// Processes whose threads run enough together that something is won by moving them.
@@ -120,8 +145,7 @@ impl Looks {
                     next_ms = next_ms.min(due.schedule.next_ms);
                 }
             }
-            let ordered = last.and_then(|last| last.ordered_ms);
-            let waits = ordered.is_some_and(|at| now_ms.saturating_sub(at) < LOST_MS);
+            let waits = last.is_some_and(|last| last.waits(now_ms));
             // Pushed only if due, so that the budget sorts few.
             if !waits && due.schedule.next_ms <= now_ms {
                 self.due.push(due);
@@ -134,14 +158,21 @@ impl Looks {
         self.last.entry(tgid).or_insert(Last {
             cost_us: GUESS_US,
             ordered_ms: None,
+            resident: 0,
         })
     }
 
-    /// A process was looked at.
-    pub fn answered(&mut self, tgid: i32, cost_us: u32) {
+    /// A process was looked at; it has so many pages.
+    pub fn answered(&mut self, tgid: i32, cost_us: u32, resident: u64) {
         let last = self.entry(tgid);
         last.cost_us = cost_us;
         last.ordered_ms = None;
+        last.resident = resident;
+    }
+
+    /// Pages that a process had when it was last looked at.
+    pub fn resident(&self, tgid: i32) -> u64 {
+        self.last.get(&tgid).map_or(0, |last| last.resident)
     }
 
     /// Forget processes that are gone.

@@ -8,6 +8,7 @@
 //! | [`tracker`] | from reports, faults and observations to decisions and orders |
 //! | [`looks`] | which processes to look at, within a budget |
 //! | [`faults`] | minor faults since the last time |
+//! | [`following`] | memory that is brought to tasks, with `--migrate-memory` |
 //! | [`hints`] | the preferred nodes in the slots |
 //! | [`counts`] | what was done, for statistics |
 //!
@@ -16,6 +17,7 @@
 
 pub mod counts;
 pub mod faults;
+pub mod following;
 pub mod hints;
 pub mod looks;
 pub mod mode;
@@ -27,7 +29,7 @@ use log::{info, warn};
 use crate::cli::LocalityArgs;
 use crate::kernel::load::Scheduler;
 use crate::machine::Machine;
-use crate::memory::MemoryThread;
+use crate::memory::{MemoryThread, pages};
 use crate::policy::engine::Engine;
 use crate::policy::locality::places::Places;
 use crate::policy::locality::view::{Steps, View};
@@ -68,13 +70,21 @@ impl Locality {
         let Chosen { mode, why, looks } =
             mode::choose(given, || MemoryThread::start(node_ids(), own as u64))?;
         announce(args, mode, &why);
+        if let Some(memory) = &looks {
+            let source = memory.touch_source();
+            info!("locality: what was touched lately is known from {source}");
+        }
         let Some(mode) = mode else {
             return Ok(None);
         };
-        let places = Places::of(machine);
+        let mut tracker = Tracker::new(mode, Places::of(machine), shape, slots, own);
+        if args.migrate_memory && mode == Mode::Sampled {
+            let pages_per_mib = (1 << 20) / pages::page_size() as u64;
+            tracker.bring_memory(u64::from(args.migrate_rate) * pages_per_mib);
+        }
         Ok(Some(Self {
             mode,
-            tracker: Tracker::new(mode, places, shape, slots, own),
+            tracker,
             hints: Hints::new(slots),
             memory: looks,
         }))

@@ -22,6 +22,7 @@ use crate::policy::observation::{Observation, Shape};
 
 use super::counts::Counts;
 use super::faults::Faults;
+use super::following::{Decided, Following};
 use super::hints::LiveSlot;
 use super::looks::Looks;
 use super::mode::Mode;
@@ -41,6 +42,8 @@ pub struct Tracker {
     ledger: Ledger,
     decider: Decider,
     looks: Looks,
+    /// With `--migrate-memory`.
+    following: Option<Following>,
     faults: Faults,
     touch: FirstTouch,
     view: View,
@@ -66,6 +69,7 @@ impl Tracker {
             ledger,
             decider: Decider::new(shape.clone(), slots),
             looks: Looks::new(slots),
+            following: None,
             faults: Faults::new(slots, nodes),
             touch: FirstTouch {
                 at_ms: 0,
@@ -90,6 +94,11 @@ impl Tracker {
         }
     }
 
+    /// From now on bring memory to tasks that cannot go to it, at most so many pages per second.
+    pub fn bring_memory(&mut self, rate: u64) {
+        self.following = Some(Following::new(rate));
+    }
+
     /// What the memory thread has found or done.
     pub fn report(&mut self, report: Report) {
         match report {
@@ -99,7 +108,8 @@ impl Tracker {
                 cost_us,
                 found,
             } => {
-                self.looks.answered(tgid, cost_us);
+                let resident = found.as_ref().map_or(0, |look| look.resident);
+                self.looks.answered(tgid, cost_us, resident);
                 self.counts.looks += 1;
                 self.counts.look_us += u64::from(cost_us);
                 match found {
@@ -118,18 +128,25 @@ impl Tracker {
                         self.ledger.sampled(tgid, &nothing);
                     }
                 }
-                self.next_ms = 0;
             }
             Report::Brought {
-                cost_us, brought, ..
+                tgid,
+                at_ms,
+                cost_us,
+                brought,
+                ..
             } => {
                 self.counts.bring_us += u64::from(cost_us);
+                if let Some(following) = &mut self.following {
+                    following.brought(tgid, at_ms, brought.as_ref().ok());
+                }
                 match brought {
                     Ok(brought) => self.counts.brought(&brought),
                     Err(why) => self.counts.unseen(why),
                 }
             }
         }
+        self.next_ms = 0;
     }
 
     /// Are the tasks to be looked at, even if the balancer has no use for it?
@@ -144,7 +161,7 @@ impl Tracker {
         engine: &mut Engine,
         obs: &mut Observation,
         faults: impl FnMut(u32, &mut [u64]) -> bool,
-        send: impl FnMut(Order) -> bool,
+        mut send: impl FnMut(Order) -> bool,
     ) {
         let now_ms = obs.at / 1_000_000;
         self.take_faults(obs, now_ms, faults);
@@ -156,9 +173,12 @@ impl Tracker {
             next_ms = next_ms.min(now_ms + self.patience_ms());
             let (standings, look_ms) =
                 self.looks
-                    .order(obs, &self.ledger, (self.own, now_ms), send);
+                    .order(obs, &self.ledger, (self.own, now_ms), &mut send);
             self.counts.standings = standings;
             next_ms = next_ms.min(look_ms);
+            if self.follow(obs, now_ms, send) {
+                next_ms = now_ms;
+            }
         }
         let elapsed_ms = self.last_ms.replace(now_ms).map(|last| now_ms - last);
         let elapsed_us = elapsed_ms.unwrap_or(0) * 1000;
@@ -193,6 +213,21 @@ impl Tracker {
         self.counts.steps(steps);
     }
 
+    /// Whether memory is on its way to somebody.
+    fn follow(&mut self, obs: &Observation, now_ms: u64, send: impl FnMut(Order) -> bool) -> bool {
+        let Some(following) = &mut self.following else {
+            return false;
+        };
+        let on = Decided {
+            obs,
+            view: &self.view,
+            steps: &self.steps,
+            shape: &self.shape,
+            now_ms,
+        };
+        following.tick(on, &self.ledger, &mut self.looks, send)
+    }
+
     /// How long the tasks can be left alone, by what was decided.
     fn patience_ms(&self) -> u64 {
         if !self.steps.steps.is_empty() {
@@ -225,6 +260,9 @@ impl Tracker {
             at.is_ok_and(|at| live[at].seq == seq)
         });
         self.looks.retain(process);
+        if let Some(following) = &mut self.following {
+            following.retain(process);
+        }
     }
 
     /// What the last tick knew.

@@ -117,6 +117,11 @@ impl Evidence {
         self.policy
     }
 
+    /// When the last sample was taken.
+    pub fn sampled_ms(&self) -> u64 {
+        self.sampled_ms
+    }
+
     pub fn prior(&self) -> Prior {
         self.prior
     }

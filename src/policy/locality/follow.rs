@@ -143,6 +143,11 @@ impl Follow {
         (self.rate / 8).clamp(LEAST_BATCH, LARGEST_BATCH)
     }
 
+    /// A batch was ordered, and it is not known what came of it.
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
     /// Forget processes that are gone.
     pub fn retain(&mut self, alive: impl Fn(i32) -> bool) {
         self.states.retain(|&tgid, _| alive(tgid));

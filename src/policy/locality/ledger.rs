@@ -34,6 +34,15 @@ pub const LONGEST_WAIT_MS: u64 = 16_000;
 /// A task, told apart from others that had its slot.
 pub type TaskKey = (u32, u32);
 
+/// See [`Ledger::memory_of`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryOf {
+    pub standing: Standing,
+    pub policy: MemoryPolicy,
+    /// When it was last looked at with success.
+    pub sampled_ms: u64,
+}
+
 #[derive(Debug)]
 struct Process {
     evidence: Evidence,
@@ -207,6 +216,16 @@ impl Ledger {
         let nodes = move |&tgid: &i32| (tgid, self.nodes_of(tgid, now_ms));
         let all = self.processes.keys().map(nodes);
         all.filter(|&(_, nodes)| nodes != 0)
+    }
+
+    /// What is known of the memory of a process, in short; `None` if nothing ever was.
+    pub fn memory_of(&self, tgid: i32, now_ms: u64) -> Option<MemoryOf> {
+        let evidence = &self.processes.get(&tgid)?.evidence;
+        Some(MemoryOf {
+            standing: self.standing(tgid, now_ms),
+            policy: evidence.policy(),
+            sampled_ms: evidence.sampled_ms(),
+        })
     }
 
     /// When to look at a process's memory again, as [`Budget::take`](super::sampling::Budget::take) wants

@@ -22,6 +22,7 @@
 //! | `swap` | ... and with whom | R4 |
 //! | [`fork`] | where a new thread goes | R5, R8 |
 //! | [`follow`] | when memory is brought to tasks that cannot go to it | |
+//! | [`wake`] | whether a woken task may go back to its node | R8 |
 //! | [`record`] | a tick with all that it was decided by; deciding it again | |
 //! | [`pull`] | which tasks the balancer takes first | R8 |
 //!
@@ -47,4 +48,5 @@ pub mod sampling;
 pub mod score;
 mod swap;
 pub mod view;
+pub mod wake;
 mod want;

@@ -36,6 +36,7 @@ mod running {
     mod fairness;
     mod first_touch;
     mod forks;
+    mod locality;
     mod moves;
     mod preferred;
 }

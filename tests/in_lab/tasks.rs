@@ -245,6 +245,20 @@ impl Drop for Task {
     }
 }
 
+/// CPUs of all threads of a process.
+pub fn thread_cpus(pid: i32) -> Vec<(i32, u32)> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut cpus = Vec::new();
+    for thread in threads {
+        let name = thread.unwrap().file_name();
+        let tid: i32 = name.to_str().unwrap().parse().unwrap();
+        let stat = read(format!("/proc/{pid}/task/{tid}/stat"));
+        let (_, rest) = stat.rsplit_once(") ").unwrap();
+        cpus.push((tid, rest.split(' ').nth(36).unwrap().parse().unwrap()));
+    }
+    cpus
+}
+
 /// CPU time that each of `tasks` gets while `span` passes, as a share of that time.
 pub fn shares(tasks: &[Task], span: Duration) -> Vec<f64> {
     let now = || tasks.iter().map(Task::cpu_time).collect::<Vec<_>>();

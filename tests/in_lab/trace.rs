@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use scx_ballast::policy::balance::Move;
+use scx_ballast::policy::locality::view::{Stay, Step};
 use scx_ballast::policy::record::{Record, TickRecord};
 
 use crate::guest::remark;
@@ -56,6 +57,25 @@ impl TraceFile {
         ticks.flat_map(|tick| tick.decisions.moves).collect()
     }
 
+    /// What locality decided after `from`: the steps, ...
+    pub fn steps(&self, from: u64) -> Vec<Step> {
+        let ticks = self.ticks(from).into_iter();
+        let steps = ticks.filter_map(|tick| tick.locality?.steps);
+        steps.flat_map(|steps| steps.steps).collect()
+    }
+
+    /// ... and the reasons for which thread `pid` stayed where it was.
+    pub fn stays(&self, from: u64, pid: i32) -> Vec<Stay> {
+        let stays = self.ticks(from).into_iter().filter_map(|tick| {
+            let tasks = &tick.observation.tasks;
+            let stays = &tick.locality.as_ref()?.steps.as_ref()?.stays;
+            let mut stays = stays.iter();
+            let found = stays.find(|(task, _)| tasks[*task as usize].pid == pid);
+            found.map(|&(_, stay)| stay)
+        });
+        stays.collect()
+    }
+
     /// The last ticks, a line each, for messages.
     pub fn last_ticks(&self) -> String {
         let ticks = self.ticks(self.len().saturating_sub(1 << 20));
@@ -76,13 +96,13 @@ impl TraceFile {
             "replay: {}\n{text}{errors}",
             output.status
         );
-        // forks, ticks, moves, lost, mismatches
+        // forks, ticks, moves, steps of locality, lost, mismatches
         let numbers = last.split(' ').filter_map(|word| word.parse::<u64>().ok());
-        let [forks, ticks, moves, lost, mismatches] = numbers.collect::<Vec<_>>()[..] else {
+        let [forks, ticks, moves, steps, lost, mismatches] = numbers.collect::<Vec<_>>()[..] else {
             panic!("replay says {last}");
         };
         remark(&format!(
-            "replayed {forks} forks, {ticks} ticks, {moves} moves, {mismatches} mismatches, {lost} lost;"
+            "replayed {forks} forks, {ticks} ticks, {moves} moves, {steps} steps, {mismatches} mismatches, {lost} lost;"
         ));
     }
 }
@@ -106,12 +126,17 @@ fn line(tick: &TickRecord) -> String {
     });
     let moves = decided.moves.iter();
     let moves = moves.map(|m| format!("{} {}>{}", m.pid, m.from, m.to));
+    let steps = tick.locality.as_ref().and_then(|it| it.steps.as_ref());
+    let steps = steps.map_or(&[][..], |steps| &steps.steps).iter();
+    let steps = steps.map(|s| format!("{} {}>{} {:?} {}", s.pid, s.from, s.to, s.why, s.gain));
+    let steps = steps.collect::<Vec<_>>();
     format!(
-        "{:.2} nodes {} ({}) moves ({}) held {:?}\n",
+        "{:.2} nodes {} ({}) moves ({}) steps ({}) held {:?}\n",
         seen.at as f64 / 1e9,
         nodes.collect::<Vec<_>>().join(" "),
         verdicts.collect::<Vec<_>>().join(", "),
         moves.collect::<Vec<_>>().join(", "),
+        steps.join(", "),
         seen.held
     )
 }

@@ -13,10 +13,10 @@ use std::time::Instant;
 use scx_ballast::observe::Stats;
 
 use crate::client::Client;
-use crate::guest::{ms, node_of, read, remark, secs, soak, within};
+use crate::guest::{ms, node_of, remark, secs, soak, within};
 use crate::rules::{Rules, where_it_fits};
 use crate::sched::with_shared;
-use crate::tasks::{Quiet, Task, confine, release, settle, spin};
+use crate::tasks::{Quiet, Task, confine, release, settle, spin, thread_cpus};
 
 /// Moves beyond those that are needed, for what other tasks do meanwhile.
 const FEW: u64 = 2;
@@ -107,20 +107,6 @@ fn an_induced_imbalance_is_evened_out_once() {
             assert!(away <= excuses[0] + excuses[1], "{away} bystanders left");
         });
     });
-}
-
-/// CPUs of all threads of a process.
-fn thread_cpus(pid: i32) -> Vec<(i32, u32)> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let mut cpus = Vec::new();
-    for thread in threads {
-        let name = thread.unwrap().file_name();
-        let tid: i32 = name.to_str().unwrap().parse().unwrap();
-        let stat = read(format!("/proc/{pid}/task/{tid}/stat"));
-        let (_, rest) = stat.rsplit_once(") ").unwrap();
-        cpus.push((tid, rest.split(' ').nth(36).unwrap().parse().unwrap()));
-    }
-    cpus
 }
 
 /// A process whose threads, two of them, compute on `cpus`.

@@ -67,7 +67,7 @@ pub fn render_text(
 /// How to read the table.
 const FOOTNOTES: &str = "
 tasks: committed tasks of the node, running, waiting or newborn; excess: of the busier node over the lighter,
-in tasks; an excess of 1 is always left alone. Preferred nodes are not known yet. More: docs/rules.md
+in tasks; an excess of 1 is always left alone. More: docs/rules.md
 ";
 
 fn describe(limits: &Limits) -> &'static str {

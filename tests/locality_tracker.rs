@@ -23,6 +23,8 @@ use scx_ballast::policy::rule_set::RuleSet;
 const OWN: i32 = 1;
 const TICK_MS: u64 = 100;
 const NS_PER_MS: u64 = 1_000_000;
+/// Pages of every process.
+const RESIDENT: u64 = 10_000;
 
 /// The memory of a process.
 #[derive(Clone)]
@@ -186,13 +188,18 @@ impl World {
 
     /// As the memory thread would.
     fn answer(&mut self, order: Order) {
-        let Order::Look {
-            tgid,
-            addresses,
-            at_ms,
-        } = order
-        else {
-            panic!("{order:?}");
+        let (tgid, addresses, at_ms) = match order {
+            Order::Look {
+                tgid,
+                addresses,
+                at_ms,
+            } => (tgid, addresses, at_ms),
+            Order::Bring {
+                tgid,
+                to,
+                pages,
+                at_ms,
+            } => return self.bring((tgid, to), pages, at_ms),
         };
         let memory = self.memory.get(&tgid);
         let found = memory.map(|memory| {
@@ -205,7 +212,7 @@ impl World {
                 },
                 policy: memory.policy,
                 group: memory.group,
-                resident: 10_000,
+                resident: RESIDENT,
             }
         });
         self.tracker.report(Report::Looked {
@@ -213,6 +220,28 @@ impl World {
             at_ms,
             cost_us: memory.map_or(20, |memory| memory.cost_us),
             found: found.ok_or(Unseen::Gone),
+        });
+    }
+
+    /// Of two nodes, what is on the other one comes.
+    fn bring(&mut self, (tgid, to): (i32, u16), pages: u32, at_ms: u64) {
+        let memory = self.memory.get_mut(&tgid).unwrap();
+        let other = &mut memory.pages[1 - usize::from(to)];
+        // A sample's share of what is brought.
+        let all = u64::from(pages) * 200 / RESIDENT;
+        let moved = all.min(u64::from(*other)) as u32;
+        *other -= moved;
+        memory.pages[usize::from(to)] += moved;
+        self.tracker.report(Report::Brought {
+            tgid,
+            to,
+            at_ms,
+            cost_us: 100,
+            brought: Ok(Brought {
+                moved: moved * (RESIDENT / 200) as u32,
+                refused: 0,
+                finished: u64::from(moved) < all,
+            }),
         });
     }
 
@@ -473,6 +502,52 @@ fn those_who_are_gone_are_forgotten() {
     world.ticks(20);
     assert_eq!(world.preferred(), []);
     assert_eq!(world.stay(0), Some(Stay::Unknown));
+}
+
+/// Three processes that may not leave node 1 while their memory is on node 0. With `--migrate-memory` that of the
+/// free one comes, after a while and not at once; that of the bound one and of the small one's other thread,
+/// which runs on node 0, do not.
+#[test]
+fn memory_follows_those_who_cannot_go_to_it() {
+    let world = |rate: Option<u64>| {
+        let mut world = World::new(Mode::Sampled);
+        if let Some(rate) = rate {
+            world.tracker.bring_memory(rate);
+        }
+        world.memory.insert(20, on([200, 0]));
+        let bound = Memory {
+            policy: MemoryPolicy::Bind,
+            ..on([200, 0])
+        };
+        world.memory.insert(21, bound);
+        world.memory.insert(22, on([150, 50]));
+        for (tgid, node) in [(20, 1), (21, 1), (22, 1), (22, 0)] {
+            let slot = world.task(tgid, node);
+            world.tasks[slot as usize].nodes = 1 << node;
+        }
+        world
+    };
+    let mut following = world(Some(8192));
+    following.ticks(45);
+    assert_eq!(following.tracker.counts.brought_pages, 0, "not settled yet");
+    following.ticks(255);
+    let pages = |world: &World, tgid: i32| world.memory[&tgid].pages;
+    assert!(
+        pages(&following, 20)[1] >= 180,
+        "{:?}",
+        pages(&following, 20)
+    );
+    assert_eq!(pages(&following, 21), [200, 0]);
+    assert_eq!(pages(&following, 22), [150, 50]);
+    let brought = following.tracker.counts.brought_pages;
+    assert!((9_000..=RESIDENT).contains(&brought), "{brought}");
+    // And it is at home there.
+    assert_eq!(following.stay(0), Some(Stay::AtHome));
+
+    let mut staying = world(None);
+    staying.ticks(300);
+    assert_eq!(pages(&staying, 20), [200, 0]);
+    assert_eq!(staying.stay(0), Some(Stay::Affinity));
 }
 
 #[test]

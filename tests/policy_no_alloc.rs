@@ -118,8 +118,8 @@ fn the_ledger_takes_no_memory() {
         let places = Places::by_distance(nodes, nodes, |a, b| 10 + 10 * a.abs_diff(b) as u32);
         let mut ledger = Ledger::new(places, world.shape.clone());
         ledger.reserve(tasks);
-        for (i, task) in world.obs.tasks.iter().enumerate() {
-            if i % 7 == 0 {
+        for task in &world.obs.tasks {
+            if task.tgid % 7 == 0 {
                 ledger.set_group(task.tgid, Some(1));
             }
             for at_ms in [1, 2] {

@@ -3,7 +3,8 @@
 //!
 //! Every thread of a process gets them, those that sleep as well. What was written is remembered by slot and
 //! sequence count, so that only changes are written, and while no process's nodes change only slots with
-//! a new owner are looked up.
+//! a new owner are looked up. A new owner may have a hint that BPF gave it, its parent's, so it gets its
+//! process's in any case.
 
 /// A slot that belongs to a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,12 +54,10 @@ impl Hints {
             }
             let at = self.now.binary_search_by_key(&one.tgid, |&(tgid, _)| tgid);
             let nodes = at.map_or(0, |at| self.now[at].1);
-            // A slot with a new owner has no hint.
-            let before = if written.0 == one.seq { written.1 } else { 0 };
-            if nodes != before {
+            if *written != (one.seq, nodes) {
                 write(one.slot, one.seq, nodes);
+                *written = (one.seq, nodes);
             }
-            *written = (one.seq, nodes);
         }
     }
 }
@@ -86,13 +85,19 @@ mod tests {
     fn only_changes_are_written_to_every_thread() {
         let mut hints = Hints::new(8);
         let live = [(0, 2, 10), (1, 2, 10), (2, 2, 20)];
-        assert_eq!(update(&mut hints, &live, &[]), []);
+        assert_eq!(
+            update(&mut hints, &live, &[]),
+            [(0, 2, 0), (1, 2, 0), (2, 2, 0)]
+        );
         let at = [(10, 1), (30, 2)];
         assert_eq!(update(&mut hints, &live, &at), [(0, 2, 1), (1, 2, 1)]);
         assert_eq!(update(&mut hints, &live, &at), []);
         // A new thread, a slot that another process got, and one that changed hands within the process.
         let live = [(0, 2, 10), (1, 4, 20), (2, 4, 10), (3, 2, 10)];
-        assert_eq!(update(&mut hints, &live, &at), [(2, 4, 1), (3, 2, 1)]);
+        assert_eq!(
+            update(&mut hints, &live, &at),
+            [(1, 4, 0), (2, 4, 1), (3, 2, 1)]
+        );
         assert_eq!(
             update(&mut hints, &live, &[(10, 2)]),
             [(0, 2, 2), (2, 4, 2), (3, 2, 2)]

@@ -246,8 +246,7 @@ fn beside_spare_nobody_is_swapped() {
         let stats = client.top();
         remark(&format!("{refused:?}"));
         let steps = sched.trace().steps(from);
-        let swapped = whys(&steps).iter().any(|why| *why == Why::Swap);
-        assert!(!swapped, "{steps:?}");
+        assert!(!whys(&steps).contains(&Why::Swap), "{steps:?}");
         assert_eq!(stats.locality["sampled"].swaps, 0);
         assert!(stats.locality["sampled"].no_spare_swap > 0);
     });

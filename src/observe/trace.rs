@@ -121,11 +121,12 @@ impl Trace {
         replace(&mut self.outcomes, outcomes)
     }
 
-    /// The same for the reasons to stay. Those that hardly run come and go, and are left out.
+    /// The same for the reasons to stay. Those that hardly run and those of whom nothing is known come and
+    /// go, and are left out.
     fn note_stays(&mut self, observation: &Observation, steps: &Steps) -> bool {
         let task = |&(task, stay): &(u32, Stay)| (&observation.tasks[task as usize], stay);
         let stays = steps.stays.iter().map(task);
-        let stays = stays.filter(|(task, _)| task.busy >= MIN_BUSY);
+        let stays = stays.filter(|(task, stay)| task.busy >= MIN_BUSY && *stay != Stay::Unknown);
         replace(&mut self.stays, stays.map(|(task, stay)| (task.pid, stay)))
     }
 

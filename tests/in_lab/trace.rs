@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use scx_ballast::policy::balance::Move;
+use scx_ballast::policy::locality::decide::MIN_BUSY;
 use scx_ballast::policy::locality::view::{Stay, Step};
 use scx_ballast::policy::record::{Record, TickRecord};
 
@@ -130,13 +131,23 @@ fn line(tick: &TickRecord) -> String {
     let steps = steps.map_or(&[][..], |steps| &steps.steps).iter();
     let steps = steps.map(|s| format!("{} {}>{} {:?} {}", s.pid, s.from, s.to, s.why, s.gain));
     let steps = steps.collect::<Vec<_>>();
+    let views = tick.locality.as_ref().map(|it| &it.view.tasks);
+    let views = views.into_iter().flatten();
+    let known = seen
+        .tasks
+        .iter()
+        .zip(views)
+        .filter(|(task, _)| task.busy >= MIN_BUSY);
+    let known = known.map(|(task, view)| format!("{} {:?}", task.pid, view.standing));
+    let known = known.collect::<Vec<_>>();
     format!(
-        "{:.2} nodes {} ({}) moves ({}) steps ({}) held {:?}\n",
+        "{:.2} nodes {} ({}) moves ({}) steps ({}) known ({}) held {:?}\n",
         seen.at as f64 / 1e9,
         nodes.collect::<Vec<_>>().join(" "),
         verdicts.collect::<Vec<_>>().join(", "),
         moves.collect::<Vec<_>>().join(", "),
         steps.join(", "),
+        known.join(", "),
         seen.held
     )
 }

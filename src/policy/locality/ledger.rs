@@ -31,6 +31,9 @@ use crate::policy::observation::{Observation, Shape, TaskObs};
 pub const FIRST_WAIT_MS: u64 = 500;
 pub const LONGEST_WAIT_MS: u64 = 16_000;
 
+/// No look counts as later than this.
+const LATEST_MS: u64 = 10_000;
+
 /// A task, told apart from others that had its slot.
 pub type TaskKey = (u32, u32);
 
@@ -48,6 +51,16 @@ struct Process {
     evidence: Evidence,
     schedule: Schedule,
     group: Option<u32>,
+    /// How late the last look was: the budget was spent, or it did not run.
+    late_ms: u32,
+}
+
+impl Process {
+    /// After this time a sample is too old. Where the budget makes all looks late, evidence holds for longer, or
+    /// the more processes there are, the less would be decided.
+    fn stale_after_ms(&self) -> u64 {
+        stale_after_ms(self.schedule.period_ms.saturating_add(self.late_ms))
+    }
 }
 
 #[derive(Debug)]
@@ -113,6 +126,7 @@ impl Ledger {
             evidence: Evidence::new(nodes),
             schedule: Schedule::fresh(),
             group: None,
+            late_ms: 0,
         })
     }
 
@@ -127,9 +141,14 @@ impl Ledger {
     /// A process's memory was looked at, or it was tried: a sample without answers is one, too.
     pub fn sampled(&mut self, tgid: i32, sample: &Sample) {
         let process = self.process(tgid);
+        process.late_ms = match process.schedule.next_ms {
+            0 => 0,
+            due => sample.at_ms.saturating_sub(due).min(LATEST_MS) as u32,
+        };
         process.evidence.add_sample(sample);
-        let stale_ms = stale_after_ms(process.schedule.period_ms);
-        let standing = process.evidence.standing(sample.at_ms, stale_ms);
+        let standing = process
+            .evidence
+            .standing(sample.at_ms, process.stale_after_ms());
         let drift = process.evidence.drift();
         process.schedule.sampled(sample.at_ms, standing, drift);
     }
@@ -196,8 +215,9 @@ impl Ledger {
 
     /// After this time a sample of the process is too old.
     fn stale_ms(&self, tgid: i32) -> u64 {
-        let schedule = self.processes.get(&tgid).map(|process| process.schedule);
-        stale_after_ms(schedule.unwrap_or(Schedule::fresh()).period_ms)
+        let fresh = stale_after_ms(Schedule::fresh().period_ms);
+        let process = self.processes.get(&tgid);
+        process.map_or(fresh, Process::stale_after_ms)
     }
 
     /// The nodes where the threads of a process belong, for its next one ([`super::fork`]); 0 if

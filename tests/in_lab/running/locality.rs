@@ -88,11 +88,13 @@ fn nodes_of(nodes: &[Node], task: &Task) -> BTreeSet<usize> {
 
 #[track_caller]
 fn wait_until_known(client: &mut Client, processes: u64) {
+    let mut looks = Vec::new();
     within(secs(2), || {
-        let stats = client.top();
-        match stats.locality["sampled"].known {
+        let now = client.top().locality.remove("sampled").unwrap();
+        looks.push((now.looks, now.look_us, now.known, now.unknown));
+        match now.known {
             known if known >= processes => Ok(()),
-            known => Err(format!("{known} of {processes} are known")),
+            known => Err(format!("{known} of {processes} are known: {looks:?}")),
         }
     });
 }

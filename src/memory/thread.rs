@@ -214,3 +214,117 @@ fn send(reports: &Sender<Report>, mut report: Report, common: &Common) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn look(tgid: i32, at_ms: u64) -> Order {
+        Order::Look {
+            tgid,
+            addresses: 200,
+            at_ms,
+        }
+    }
+
+    /// `None` where a sandbox does not let anybody ask.
+    fn thread() -> Option<MemoryThread> {
+        MemoryThread::start(vec![0], 1).ok()
+    }
+
+    #[test]
+    fn it_looks_at_a_process_and_says_what_it_cost() {
+        let Some(thread) = thread() else { return };
+        let memory = vec![1_u8; 64 << 20];
+        let own = std::process::id() as i32;
+        assert!(thread.order(look(own, 17)));
+        assert!(thread.order(look(i32::MAX, 18)));
+        let report = thread.reports().recv_timeout(10 * SECOND).unwrap();
+        let Report::Looked {
+            tgid,
+            at_ms,
+            cost_us,
+            found,
+        } = report
+        else {
+            panic!("{report:?}");
+        };
+        let look = found.unwrap();
+        assert_eq!((tgid, at_ms, look.sample.asked), (own, 17, 200));
+        // More than half of its memory is what was just touched; where nodes are not 0, somewhere else.
+        let present: u32 = look.sample.pages.iter().map(|node| node.private).sum();
+        assert!(look.resident * pages::page_size() as u64 >= 64 << 20);
+        assert!(present > 0 || cfg!(not(target_arch = "x86_64")), "{look:?}");
+        assert!(cost_us > 0);
+        let gone = thread.reports().recv_timeout(10 * SECOND).unwrap();
+        assert!(
+            matches!(
+                gone,
+                Report::Looked {
+                    found: Err(Unseen::Gone),
+                    at_ms: 18,
+                    ..
+                }
+            ),
+            "{gone:?}"
+        );
+        assert!(thread.cpu_time_us() >= cost_us.into());
+        drop(memory);
+    }
+
+    #[test]
+    fn an_order_too_many_is_refused_and_nothing_is_lost() {
+        let Some(thread) = thread() else { return };
+        let taken = (0..2000)
+            .filter(|&at| thread.order(look(i32::MAX, at)))
+            .count();
+        assert!((MOST..2000).contains(&taken), "{taken}");
+        let began = Instant::now();
+        let mut reports = 0;
+        while reports < taken && began.elapsed() < 10 * SECOND {
+            reports += thread.reports().recv_timeout(SECOND).iter().count();
+        }
+        assert_eq!(reports, taken);
+        assert!(thread.reports().recv_timeout(SECOND / 10).is_err());
+    }
+
+    #[test]
+    fn it_ends_although_nobody_reads() {
+        let Some(thread) = thread() else { return };
+        let kept = thread.reports().clone();
+        for at in 0..MOST as u64 {
+            thread.order(look(std::process::id() as i32, at));
+        }
+        let began = Instant::now();
+        drop(thread);
+        assert!(began.elapsed() < 5 * SECOND);
+        drop(kept);
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_nobodys() {
+        let Some(thread) = thread() else { return };
+        let order = Order::Bring {
+            tgid: std::process::id() as i32,
+            to: 9,
+            pages: 512,
+            at_ms: 0,
+        };
+        assert!(thread.order(order));
+        let report = thread.reports().recv_timeout(10 * SECOND).unwrap();
+        assert!(
+            matches!(
+                report,
+                Report::Brought {
+                    to: 9,
+                    brought: Err(Unseen::Gone),
+                    ..
+                }
+            ),
+            "{report:?}"
+        );
+    }
+}

@@ -35,6 +35,7 @@ mod running {
     mod daemon;
     mod fairness;
     mod forks;
+    mod memory;
     mod moves;
 }
 

@@ -33,6 +33,7 @@ const NOTICE: Duration = Duration::from_millis(50);
 struct Common {
     ends: AtomicBool,
     cpu_time_us: AtomicU64,
+    kernel_balances: AtomicBool,
 }
 
 /// See the module. Ends with this.
@@ -108,6 +109,11 @@ impl MemoryThread {
         self.common.cpu_time_us.load(Relaxed)
     }
 
+    /// Whether the kernel's own NUMA balancing was seen to work on a sched_ext task; on no kernel so far.
+    pub fn kernel_balances(&self) -> bool {
+        self.common.kernel_balances.load(Relaxed)
+    }
+
     /// What tells "recently touched" on this machine.
     pub fn touch_source(&self) -> TouchSource {
         self.touch_source
@@ -158,6 +164,8 @@ impl Worker {
                 }
             }
             common.cpu_time_us.fetch_add(took_us.into(), Relaxed);
+            let balances = self.sampler.kernel_balances();
+            common.kernel_balances.store(balances, Relaxed);
             if !send(reports, report, common) {
                 return;
             }

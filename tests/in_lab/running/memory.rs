@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use scx_ballast::memory::{Brought, Look, MemoryThread, Order, Report, TouchSource};
+use scx_ballast::memory::{Brought, KernelScans, Look, MemoryThread, Order, Report, TouchSource};
 use scx_ballast::policy::locality::input::MemoryPolicy;
 
 use crate::guest::{ms, nodes, read, remark, secs, within};
-use crate::sched::with_shared;
+use crate::sched::{with_none, with_shared};
 use crate::tasks::{Shared, Task};
 
 const MIB: usize = 1 << 20;
@@ -459,5 +459,61 @@ fn areas_in_use_come_first() {
         // Beside the two areas there is what the driver has left in the task.
         assert!((0.35..0.65).contains(&first), "{first}");
         assert!(second > 0.68, "{second}");
+    });
+}
+
+/// The kernel's own NUMA balancing goes through the memory of a fair task and not of a sched_ext one, which is why
+/// all this is needed. When this fails on a new kernel, its preferred node can be asked for.
+#[test]
+#[ignore = "runs in the lab"]
+fn the_kernels_balancing_does_not_see_ext_tasks() {
+    const SWITCH: &str = "/proc/sys/kernel/numa_balancing";
+    let passes = |task: &Task| {
+        let scans = KernelScans::parse(&read(format!("/proc/{}/sched", task.pid())));
+        scans.unwrap().passes()
+    };
+    let busy = || {
+        Task::fork(|| {
+            let length = 4 * MIB;
+            let start = on(0, 4).make();
+            loop {
+                // SAFETY: its own memory.
+                unsafe { touch(start, length) };
+            }
+        })
+    };
+    if nodes().len() < 2 {
+        return remark("(one node)");
+    }
+    with_shared(|_| {
+        let before = read(SWITCH);
+        std::fs::write(SWITCH, "1").unwrap();
+        let (task, began) = (busy(), Instant::now());
+        // It begins after a second of CPU time.
+        within(secs(4), || match task.cpu_time() >= secs(4) {
+            true => Ok(()),
+            false => Err("it hardly runs".into()),
+        });
+        let (seen, took) = (passes(&task), began.elapsed());
+        remark(&format!(
+            "sched_ext: {seen} passes in {} ms;",
+            took.as_millis()
+        ));
+        std::fs::write(SWITCH, before).unwrap();
+        assert_eq!(seen, 0);
+    });
+    with_none(|| {
+        let before = read(SWITCH);
+        std::fs::write(SWITCH, "1").unwrap();
+        let task = busy();
+        let seen = within(secs(4), || match passes(&task) {
+            0 => Err("no pass".into()),
+            seen => Ok(seen),
+        });
+        std::fs::write(SWITCH, before).unwrap();
+        remark(&format!(
+            "fair: {seen} passes in {} ms",
+            task.cpu_time().as_millis()
+        ));
     });
 }

@@ -226,6 +226,7 @@ fn send(reports: &Sender<Report>, mut report: Report, common: &Common) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Brought;
     use std::time::Instant;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -334,5 +335,36 @@ mod tests {
             ),
             "{report:?}"
         );
+    }
+
+    /// A machine of one node has nothing to bring; all of the process is gone through all the same.
+    #[test]
+    fn what_is_there_already_is_not_brought() {
+        let ids = std::fs::read_to_string(format!("{NODES}/has_memory"));
+        let (Some(thread), true) = (thread(), ids.is_ok_and(|ids| ids.trim() == "0")) else {
+            return;
+        };
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let order = Order::Bring {
+            tgid: child.id() as i32,
+            to: 0,
+            pages: 512,
+            at_ms: 0,
+        };
+        assert!(thread.order(order));
+        let report = thread.reports().recv_timeout(10 * SECOND);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let Ok(Report::Brought { brought, .. }) = report else {
+            panic!("{report:?}");
+        };
+        let nothing = Brought {
+            finished: true,
+            ..Brought::default()
+        };
+        assert_eq!(brought, Ok(nothing));
     }
 }

@@ -93,6 +93,7 @@ impl Piece {
 /// Memory of ours.
 unsafe fn touch(start: *mut u8, length: usize) {
     for page in 0..length / PAGE {
+        // SAFETY: inside, as the caller promises.
         unsafe { start.add(page * PAGE).write_volatile(1) };
     }
 }
@@ -101,6 +102,7 @@ unsafe fn touch(start: *mut u8, length: usize) {
 /// Memory of ours.
 unsafe fn mbind(start: *mut u8, length: usize, mode: i32, nodes: u64) {
     let mask = [nodes, 0];
+    // SAFETY: the caller's memory; a mask on the stack and its size in bits.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -301,6 +303,9 @@ fn looks_agree_with_numa_maps() {
     });
 }
 
+/// A name, the task's policy, its memory, and what shall be found.
+type Case = (&'static str, Option<(i32, u64)>, Piece, MemoryPolicy);
+
 #[test]
 #[ignore = "runs in the lab"]
 fn what_placed_memory_is_seen() {
@@ -315,7 +320,7 @@ fn what_placed_memory_is_seen() {
             nodes: both,
             ..on(a, 16)
         };
-        let cases: [(&str, Option<(i32, u64)>, Piece, MemoryPolicy); 7] = [
+        let cases: [Case; 7] = [
             ("bound area", None, on(b, 16).kept(), MemoryPolicy::Bind),
             (
                 "interleaved area",

@@ -126,7 +126,7 @@ impl Bringer {
                 .map(|piece| piece.pages)
                 .sum::<u64>()
                 .clamp(1, looks);
-            let stopped = self.move_some(tgid, node, &pieces, &mut left, brought)?;
+            let stopped = move_some(tgid, node, &pieces, (most, &mut left), brought)?;
             let up_to = stopped.unwrap_or(found.up_to);
             match job.ranges.front_mut() {
                 Some(range) if up_to < end => range.0 = up_to,
@@ -157,53 +157,6 @@ impl Bringer {
         pieces
     }
 
-    /// Bring those of the pieces that are elsewhere, as long as pages are left; the address where it stopped.
-    fn move_some(
-        &self,
-        tgid: i32,
-        node: u32,
-        pieces: &[Piece],
-        left: &mut u64,
-        brought: &mut Brought,
-    ) -> Result<Option<u64>, Unseen> {
-        let node = node as i32;
-        let addresses: Vec<usize> = pieces.iter().map(|piece| piece.address as usize).collect();
-        let mut status = vec![-libc::ENOENT; addresses.len()];
-        pages::ask(tgid, &addresses, &mut status).map_err(|error| why(&error))?;
-        let elsewhere = pieces.iter().zip(&status);
-        let elsewhere = elsewhere.filter(|(_, at)| **at >= 0 && **at != node);
-        let mut chosen: Vec<Piece> = Vec::new();
-        let mut stopped = None;
-        for (&piece, _) in elsewhere {
-            if piece.pages > *left {
-                stopped = Some(piece.address);
-                break;
-            }
-            *left -= piece.pages;
-            chosen.push(piece);
-        }
-        if stopped.is_some() {
-            // What is too large for the rest comes first the next time, or never.
-            *left = 0;
-        }
-        let addresses: Vec<usize> = chosen.iter().map(|piece| piece.address as usize).collect();
-        let mut status = vec![-libc::ENOENT; addresses.len()];
-        let nodes = vec![node; addresses.len()];
-        // Whatever it says, what counts is where the pages are afterwards.
-        let tried = pages::bring(tgid, &addresses, &nodes, &mut status);
-        tried.map_err(|error| why(&error))?;
-        pages::ask(tgid, &addresses, &mut status).map_err(|error| why(&error))?;
-        for (piece, &at) in chosen.iter().zip(&status) {
-            let pages = u32::try_from(piece.pages).unwrap_or(u32::MAX);
-            let count = match at == node {
-                true => &mut brought.moved,
-                false => &mut brought.refused,
-            };
-            *count = count.saturating_add(pages);
-        }
-        Ok(stopped)
-    }
-
     /// Pages that a node has room for: free ones, and of files that were not used lately, less a reserve.
     fn room(&self, node: u32) -> u64 {
         let path = self.nodes.join(format!("node{node}/meminfo"));
@@ -218,6 +171,59 @@ impl Bringer {
         let free = kib(" MemFree:") + kib(" Inactive(file):");
         free.saturating_sub(kib(" MemTotal:") / RESERVE) * 1024 / self.page_size
     }
+}
+
+/// Bring those of the pieces that are elsewhere, as long as of `most` pages some are left; the address where it
+/// stopped.
+fn move_some(
+    tgid: i32,
+    node: u32,
+    pieces: &[Piece],
+    (most, left): (u64, &mut u64),
+    brought: &mut Brought,
+) -> Result<Option<u64>, Unseen> {
+    let node = node as i32;
+    let addresses: Vec<usize> = pieces.iter().map(|piece| piece.address as usize).collect();
+    let mut status = vec![-libc::ENOENT; addresses.len()];
+    pages::ask(tgid, &addresses, &mut status).map_err(|error| why(&error))?;
+    let elsewhere = pieces.iter().zip(&status);
+    let elsewhere = elsewhere.filter(|(_, at)| **at >= 0 && **at != node);
+    let mut chosen: Vec<Piece> = Vec::new();
+    let mut stopped = None;
+    for (&piece, _) in elsewhere {
+        if piece.pages > most {
+            // No batch is large enough.
+            count(&mut brought.refused, piece);
+        } else if piece.pages > *left {
+            // The first of the next batch.
+            stopped = Some(piece.address);
+            *left = 0;
+            break;
+        } else {
+            *left -= piece.pages;
+            chosen.push(piece);
+        }
+    }
+    let addresses: Vec<usize> = chosen.iter().map(|piece| piece.address as usize).collect();
+    let mut status = vec![-libc::ENOENT; addresses.len()];
+    let nodes = vec![node; addresses.len()];
+    match pages::bring(tgid, &addresses, &nodes, &mut status) {
+        // Not all that it might have: what counts is where the pages are afterwards.
+        Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {}
+        tried => tried.map_err(|error| why(&error))?,
+    }
+    pages::ask(tgid, &addresses, &mut status).map_err(|error| why(&error))?;
+    for (&piece, &at) in chosen.iter().zip(&status) {
+        match at == node {
+            true => count(&mut brought.moved, piece),
+            false => count(&mut brought.refused, piece),
+        }
+    }
+    Ok(stopped)
+}
+
+fn count(pages: &mut u32, piece: Piece) {
+    *pages = pages.saturating_add(u32::try_from(piece.pages).unwrap_or(u32::MAX));
 }
 
 #[cfg(test)]
@@ -241,5 +247,29 @@ mod tests {
         // 10060 less 10000 KiB.
         assert_eq!(bringer.room(1), 15);
         assert_eq!(bringer.room(0), 0);
+    }
+
+    #[test]
+    fn a_huge_page_is_one_piece() {
+        let dir = tempfile::tempdir().unwrap();
+        let bringer = bringer(dir.path());
+        let small = scan::Region::new(0x1000, 0x3000, false);
+        // Begins in the middle of one, and ends in the middle of another.
+        let huge = scan::Region::new(0x2f_f000, 0x60_1000, true);
+        let pieces = bringer.pieces(&[small, huge]);
+        let pieces: Vec<_> = pieces
+            .iter()
+            .map(|piece| (piece.address, piece.pages))
+            .collect();
+        assert_eq!(
+            pieces,
+            [
+                (0x1000, 1),
+                (0x2000, 1),
+                (0x2f_f000, 257),
+                (0x40_0000, 512),
+                (0x60_0000, 1)
+            ]
+        );
     }
 }

@@ -7,14 +7,16 @@
 //! none of its own, so the first lines tell it, and those are of program text: cheap.
 //!
 //! So the beginning is read at every look, and the whole rarely, see [`Reading::is_due`]. Not seen are policies that
-//! other threads than the first have set for themselves, and areas of processes beyond [`MOST_KIB`].
+//! other threads than the first have set for themselves, and those of the areas of processes beyond [`MOST_KIB`].
 
 use super::maps::hex;
 use super::procfs::{Nodes, Status};
 use crate::policy::locality::input::MemoryPolicy;
 
-/// The whole is not read if so much is resident: it would keep mmap(2) waiting for a tenth of a second.
-pub const MOST_KIB: u64 = 8 << 20;
+/// The whole is not read for a look if more is resident: it would keep mmap(2) waiting for some ten milliseconds.
+pub const MOST_KIB: u64 = 2 << 20;
+/// Nor before bringing if this is: whoever has so much moved will not mind a tenth of a second.
+pub const MOST_KIB_TO_BRING: u64 = 16 << 20;
 /// At most this often, in ms, while the process stays as it is.
 const EVERY_MS: u64 = 60_000;
 /// It may take one part in so many of the time of a CPU; or of the second number when the process has grown.

@@ -2,9 +2,7 @@
 //! A look at a process's memory: some addresses, and on which nodes their pages are.
 //!
 //! Its map gives areas, the policy ([`areas`]) their order and how many addresses each gets, the kernel the nodes.
-//! Where the addresses lie in an area is random, one in each of as many equal parts. What has to be remembered
-//! from look to look is here: when each area was sampled and touched, what was marked for the next time, the memory
-//! policy that was found, and which processes share memory.
+//! Where the addresses lie in an area is random, one in each of as many equal parts.
 //!
 //! A cgroup's memory.numa_stat would tell where the memory of a process that is alone in it lies without any
 //! sampling, but reading it makes the kernel sum up the statistics of all CPUs first, it cannot tell hot from cold
@@ -16,20 +14,21 @@ use std::io;
 use fastrand::Rng;
 
 use super::groups::Groups;
-use super::maps::{self, Mapping, MemoryDevices, SharedId};
+use super::kernel_scans::KernelScans;
+use super::known::Known;
+use super::maps::{self, MemoryDevices};
 use super::orders::{Look, Unseen};
 use super::pages;
 use super::policy::{self, Reading};
 use super::procfs::{Nodes, Proc, Status, why};
+use super::tally::Tally;
 use super::thread_time::ThreadTime;
-use super::touch::{Mark, TouchSource, Touches};
-use crate::policy::locality::areas::{self, Area};
-use crate::policy::locality::input::{MemoryPolicy, NodePages, Sample};
+use super::touch::{TouchSource, Touches};
+use crate::policy::locality::areas::Area;
+use crate::policy::locality::input::{MemoryPolicy, Sample};
 
 /// Enough of numa_maps for the line of program text, which has the policy of the task.
 const BEGINNING: usize = 512;
-/// Areas of a process that are remembered; of more only the largest are looked at.
-const MOST_AREAS: usize = 4096;
 /// Processes that were not looked at for so long are forgotten.
 const FORGET_MS: u64 = 300_000;
 
@@ -63,16 +62,6 @@ impl MemoryNodes {
     }
 }
 
-/// What is remembered of a process.
-#[derive(Debug, Default)]
-struct Known {
-    /// By start.
-    areas: BTreeMap<u64, Area>,
-    marks: Vec<Mark>,
-    reading: Option<Reading>,
-    looked_ms: u64,
-}
-
 /// See the module.
 pub struct Sampler<A> {
     proc: Proc,
@@ -83,16 +72,17 @@ pub struct Sampler<A> {
     groups: Groups,
     known: BTreeMap<i32, Known>,
     swept_ms: u64,
+    kernel_balances: bool,
     rng: Rng,
     page_size: u64,
     text: String,
 }
 
-/// The addresses of a look, and the area of each as an index.
+/// The addresses of a look, and the area of each as a subscript.
 #[derive(Default)]
 struct Chosen {
     addresses: Vec<usize>,
-    area: Vec<u32>,
+    area: Vec<usize>,
 }
 
 impl<A: AskNodes> Sampler<A> {
@@ -113,6 +103,7 @@ impl<A: AskNodes> Sampler<A> {
             groups: Groups::default(),
             known: BTreeMap::new(),
             swept_ms: 0,
+            kernel_balances: false,
             rng,
             page_size: pages::page_size() as u64,
             text: String::new(),
@@ -132,10 +123,13 @@ impl<A: AskNodes> Sampler<A> {
     fn try_look(&mut self, tgid: i32, addresses: u32, at_ms: u64) -> Result<Look, Unseen> {
         let status = self.status(tgid)?;
         let resident_kib = status.resident_kib.ok_or(Unseen::Gone)?;
-        let mappings = self.mappings(tgid)?;
         let mut known = self.known.remove(&tgid).unwrap_or_default();
-        let policy = self.policy(tgid, &status, &mappings, &mut known, at_ms)?;
-        let sample = self.sample(tgid, &mappings, &mut known, addresses, at_ms)?;
+        if known.map_is_due(status.virtual_kib) {
+            self.read_map(tgid, &status, &mut known)?;
+            self.watch_kernel(tgid, &mut known);
+        }
+        let policy = self.policy(tgid, &status, &mut known, policy::MOST_KIB, at_ms)?;
+        let sample = self.sample(tgid, &mut known, addresses, at_ms)?;
         known.looked_ms = at_ms;
         self.known.insert(tgid, known);
         Ok(Look {
@@ -150,26 +144,23 @@ impl<A: AskNodes> Sampler<A> {
     /// that is too large to find out.
     pub fn movable(&mut self, tgid: i32, at_ms: u64) -> Result<Vec<(u64, u64)>, Unseen> {
         let status = self.status(tgid)?;
-        let mappings = self.mappings(tgid)?;
         let mut known = self.known.remove(&tgid).unwrap_or_default();
         // As it is now, whenever it was last read.
+        self.read_map(tgid, &status, &mut known)?;
         known.reading = None;
-        let policy = self.policy(tgid, &status, &mappings, &mut known, at_ms);
-        let mut areas = self.areas(&mappings, &known);
+        let most_kib = policy::MOST_KIB_TO_BRING;
+        let policy = self.policy(tgid, &status, &mut known, most_kib, at_ms)?;
+        let mut areas = known.private(at_ms);
         let is_known = known.reading.is_some();
         self.known.insert(tgid, known);
-        if policy? != MemoryPolicy::Free || !is_known {
+        if policy != MemoryPolicy::Free || !is_known {
             return Ok(Vec::new());
         }
         // The reading has left the whole of numa_maps behind.
         let lines = policy::parse(&self.text, &self.nodes.with_memory, self.page_size);
-        let free: BTreeMap<u64, MemoryPolicy> =
+        let policies: BTreeMap<u64, MemoryPolicy> =
             lines.map(|line| (line.start, line.policy)).collect();
-        areas.retain(|area| {
-            let is_free = free.get(&area.start) == Some(&MemoryPolicy::Free);
-            is_free && shared_id(&mappings, area.start).is_none()
-        });
-        areas::order(&mut areas, at_ms);
+        areas.retain(|area| policies.get(&area.start) == Some(&MemoryPolicy::Free));
         let range = |area: &Area| (area.start, area.start + area.pages * self.page_size);
         Ok(areas.iter().map(range).collect())
     }
@@ -194,38 +185,44 @@ impl<A: AskNodes> Sampler<A> {
         Ok(Status::parse(&self.text))
     }
 
-    /// The largest areas, in order of their addresses.
-    fn mappings(&mut self, tgid: i32) -> Result<Vec<Mapping>, Unseen> {
+    fn read_map(&mut self, tgid: i32, status: &Status, known: &mut Known) -> Result<(), Unseen> {
         self.proc.read(tgid, "maps", &mut self.text)?;
-        let mut found: Vec<Mapping> = maps::parse(&self.text, &self.devices).collect();
-        if found.len() > MOST_AREAS {
-            found.sort_unstable_by_key(|area| std::cmp::Reverse(area.end - area.start));
-            found.truncate(MOST_AREAS);
-            found.sort_unstable_by_key(|area| area.start);
-        }
-        Ok(found)
+        let mappings = maps::parse(&self.text, &self.devices).collect();
+        known.set_map(mappings, status.virtual_kib, self.page_size);
+        Ok(())
     }
 
-    /// The memory policy: of the task at every look, of its areas rarely.
+    /// Whether the kernel's NUMA balancing was seen to work on a sched_ext task.
+    pub fn kernel_balances(&self) -> bool {
+        self.kernel_balances
+    }
+
+    fn watch_kernel(&mut self, tgid: i32, known: &mut Known) {
+        let read = self.proc.read(tgid, "sched", &mut self.text);
+        let now = read.ok().and_then(|()| KernelScans::parse(&self.text));
+        let both = now.zip(known.scans);
+        self.kernel_balances |= both.is_some_and(|(now, then)| now.shows_balancing_since(then));
+        known.scans = now;
+    }
+
+    /// The memory policy: of the task at every look, of its areas rarely, and not if more than `most_kib` is resident.
     fn policy(
         &mut self,
         tgid: i32,
         status: &Status,
-        mappings: &[Mapping],
         known: &mut Known,
+        most_kib: u64,
         at_ms: u64,
     ) -> Result<MemoryPolicy, Unseen> {
         let of_task = self.policy_of_task(tgid)?;
         let memory = &self.nodes.with_memory;
         let resident_kib = status.resident_kib.unwrap_or(0);
         let is_due = |reading: Reading| reading.is_due(of_task, resident_kib, at_ms);
-        if resident_kib > policy::MOST_KIB {
-            known.reading = None;
-        } else if known.reading.is_none_or(is_due) {
+        if resident_kib <= most_kib && known.reading.is_none_or(is_due) {
             let clock = ThreadTime::now();
             self.proc.read(tgid, "numa_maps", &mut self.text)?;
             let lines = policy::parse(&self.text, memory, self.page_size);
-            let policy = policy::of_most(lines, |start| contains(mappings, start));
+            let policy = policy::of_most(lines, |start| known.find(start).is_some());
             known.reading = Some(Reading {
                 policy,
                 of_task,
@@ -243,7 +240,6 @@ impl<A: AskNodes> Sampler<A> {
     fn sample(
         &mut self,
         tgid: i32,
-        mappings: &[Mapping],
         known: &mut Known,
         addresses: u32,
         at_ms: u64,
@@ -252,92 +248,51 @@ impl<A: AskNodes> Sampler<A> {
             TouchSource::None => None,
             TouchSource::IdlePages => self.proc.open(tgid, "pagemap").ok(),
         };
-        let touched = pagemap
-            .as_ref()
-            .map(|pagemap| self.touches.touched(pagemap, &known.marks));
-        for area in touched.into_iter().flatten() {
-            let area = known.areas.get_mut(&area);
-            area.into_iter()
-                .for_each(|area| area.touched_ms = Some(at_ms));
+        if let Some(pagemap) = &pagemap {
+            for area in self.touches.touched(pagemap, &known.marks) {
+                known.touched(area, at_ms);
+            }
         }
-        let mut areas = self.areas(mappings, known);
-        areas::order(&mut areas, at_ms);
-        let chosen = self.choose(&mut areas, addresses, at_ms);
+        let chosen = self.choose(known, addresses, at_ms);
         let mut status = vec![-libc::ENOENT; chosen.addresses.len()];
         if !status.is_empty() {
             let asked = self.kernel.ask(tgid, &chosen.addresses, &mut status);
             asked.map_err(|error| why(&error))?;
         }
-        let (pages, shares) = self.tally(mappings, &areas, &chosen, &status);
-        self.groups.set(tgid, majority(&pages, &shares));
+        let mut tally = Tally::new(self.nodes.ids.len());
+        for (&node, &at) in status.iter().zip(&chosen.area) {
+            if let Some(node) = self.nodes.dense(node) {
+                let weight = known.density.weight(known.area(at).pages);
+                tally.add(node, known.shared(at), weight);
+            }
+        }
+        for (&node, &at) in status.iter().zip(&chosen.area) {
+            known.density.add(known.area(at).pages, node >= 0);
+        }
+        self.groups.set(tgid, tally.mostly_in());
         if let Some(pagemap) = pagemap {
-            let present = chosen.present(&areas, &status);
+            let present = chosen.present(known, &status);
             self.touches.mark(&pagemap, &present, &mut known.marks);
         }
-        known.areas = areas.into_iter().map(|area| (area.start, area)).collect();
         Ok(Sample {
             at_ms,
             asked: chosen.addresses.len() as u32,
-            pages,
+            pages: tally.pages(),
         })
     }
 
-    /// The areas as the map has them now, with what is known of them.
-    fn areas(&self, mappings: &[Mapping], known: &Known) -> Vec<Area> {
-        let area = |mapping: &Mapping| {
-            let before = known.areas.get(&mapping.start);
-            Area {
-                start: mapping.start,
-                pages: (mapping.end - mapping.start) / self.page_size,
-                touched_ms: before.and_then(|area| area.touched_ms),
-                sampled_ms: before.and_then(|area| area.sampled_ms),
-            }
-        };
-        mappings.iter().map(area).collect()
-    }
-
-    /// Addresses in the areas, which are in order of preference; those that get any are sampled now.
-    fn choose(&mut self, areas: &mut [Area], addresses: u32, at_ms: u64) -> Chosen {
+    fn choose(&mut self, known: &mut Known, addresses: u32, at_ms: u64) -> Chosen {
         let mut chosen = Chosen::default();
-        let allotted = areas::allot(areas, addresses, at_ms);
-        for (at, (area, count)) in areas.iter_mut().zip(allotted).enumerate() {
-            if count == 0 {
-                continue;
-            }
-            area.sampled_ms = Some(at_ms);
+        for given in known.allot(addresses, at_ms) {
+            let area = known.area(given.at);
             let pages = usize::try_from(area.pages).unwrap_or(usize::MAX);
-            for page in pages::sample(pages, count as usize, &mut self.rng) {
+            for page in pages::sample(pages, given.addresses as usize, &mut self.rng) {
                 let address = area.start + page as u64 * self.page_size;
                 chosen.addresses.push(address as usize);
-                chosen.area.push(at as u32);
+                chosen.area.push(given.at);
             }
         }
         chosen
-    }
-
-    /// Pages by node, and how many of each shared mapping.
-    fn tally(
-        &self,
-        mappings: &[Mapping],
-        areas: &[Area],
-        chosen: &Chosen,
-        status: &[i32],
-    ) -> (Vec<NodePages>, BTreeMap<SharedId, u32>) {
-        let mut by_node = vec![NodePages::default(); self.nodes.ids.len()];
-        let mut shares = BTreeMap::new();
-        for (&node, &area) in status.iter().zip(&chosen.area) {
-            let Some(node) = self.nodes.dense(node) else {
-                continue;
-            };
-            match shared_id(mappings, areas[area as usize].start) {
-                None => by_node[node].private += 1,
-                Some(id) => {
-                    by_node[node].shared += 1;
-                    *shares.entry(id).or_default() += 1;
-                }
-            }
-        }
-        (by_node, shares)
     }
 
     fn forget(&mut self, tgid: i32) {
@@ -352,42 +307,21 @@ impl<A: AskNodes> Sampler<A> {
         }
         self.swept_ms = at_ms;
         let old = |known: &Known| at_ms.saturating_sub(known.looked_ms) > FORGET_MS;
-        let forgotten: Vec<i32> = self
-            .known
-            .iter()
-            .filter(|(_, known)| old(known))
-            .map(|(&tgid, _)| tgid)
-            .collect();
+        let forgotten = self.known.iter().filter(|(_, known)| old(known));
+        let forgotten: Vec<i32> = forgotten.map(|(&tgid, _)| tgid).collect();
         forgotten.into_iter().for_each(|tgid| self.forget(tgid));
     }
 }
 
 impl Chosen {
     /// Addresses that have a page, each with the start of its area.
-    fn present(&self, areas: &[Area], status: &[i32]) -> Vec<(u64, u64)> {
+    fn present(&self, known: &Known, status: &[i32]) -> Vec<(u64, u64)> {
         let all = self.addresses.iter().zip(&self.area).zip(status);
         all.filter(|(_, status)| **status >= 0)
-            .map(|((&address, &area), _)| (address as u64, areas[area as usize].start))
+            .map(|((&address, &at), _)| (address as u64, known.area(at).start))
             .collect()
     }
 }
 
-/// The shared mapping that more than half of the pages are in.
-fn majority(pages: &[NodePages], shares: &BTreeMap<SharedId, u32>) -> Option<SharedId> {
-    let all: u32 = pages.iter().map(|node| node.private + node.shared).sum();
-    let (&id, &most) = shares.iter().max_by_key(|(_, count)| **count)?;
-    (most > all / 2).then_some(id)
-}
-
-fn at(mappings: &[Mapping], start: u64) -> Option<&Mapping> {
-    let at = mappings.binary_search_by_key(&start, |mapping| mapping.start);
-    at.ok().map(|at| &mappings[at])
-}
-
-fn contains(mappings: &[Mapping], start: u64) -> bool {
-    at(mappings, start).is_some()
-}
-
-fn shared_id(mappings: &[Mapping], start: u64) -> Option<SharedId> {
-    at(mappings, start).and_then(|mapping| mapping.shared)
-}
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,15 @@ pub struct Region {
 }
 
 impl Region {
+    #[cfg(test)]
+    pub fn new(start: u64, end: u64, huge: bool) -> Self {
+        Self {
+            start,
+            end,
+            categories: u64::from(huge) * PAGE_IS_HUGE,
+        }
+    }
+
     /// Of huge pages.
     pub fn is_huge(&self) -> bool {
         self.categories & PAGE_IS_HUGE != 0

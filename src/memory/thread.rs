@@ -33,6 +33,7 @@ const NOTICE: Duration = Duration::from_millis(50);
 struct Common {
     ends: AtomicBool,
     cpu_time_us: AtomicU64,
+    kernel_balances: AtomicBool,
 }
 
 /// See the module. Ends with this.
@@ -108,6 +109,11 @@ impl MemoryThread {
         self.common.cpu_time_us.load(Relaxed)
     }
 
+    /// Whether the kernel's own NUMA balancing was seen to work on a sched_ext task; on no kernel so far.
+    pub fn kernel_balances(&self) -> bool {
+        self.common.kernel_balances.load(Relaxed)
+    }
+
     /// What tells "recently touched" on this machine.
     pub fn touch_source(&self) -> TouchSource {
         self.touch_source
@@ -158,6 +164,8 @@ impl Worker {
                 }
             }
             common.cpu_time_us.fetch_add(took_us.into(), Relaxed);
+            let balances = self.sampler.kernel_balances();
+            common.kernel_balances.store(balances, Relaxed);
             if !send(reports, report, common) {
                 return;
             }
@@ -212,5 +220,151 @@ fn send(reports: &Sender<Report>, mut report: Report, common: &Common) -> bool {
             Err(SendTimeoutError::Timeout(_)) if common.ends.load(Relaxed) => return false,
             Err(SendTimeoutError::Timeout(unsent)) => report = unsent,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Brought;
+    use std::time::Instant;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn look(tgid: i32, at_ms: u64) -> Order {
+        Order::Look {
+            tgid,
+            addresses: 200,
+            at_ms,
+        }
+    }
+
+    /// `None` where a sandbox does not let anybody ask.
+    fn thread() -> Option<MemoryThread> {
+        MemoryThread::start(vec![0], 1).ok()
+    }
+
+    #[test]
+    fn it_looks_at_a_process_and_says_what_it_cost() {
+        let Some(thread) = thread() else { return };
+        let memory = vec![1_u8; 64 << 20];
+        let own = std::process::id() as i32;
+        assert!(thread.order(look(own, 17)));
+        assert!(thread.order(look(i32::MAX, 18)));
+        let report = thread.reports().recv_timeout(10 * SECOND).unwrap();
+        let Report::Looked {
+            tgid,
+            at_ms,
+            cost_us,
+            found,
+        } = report
+        else {
+            panic!("{report:?}");
+        };
+        let look = found.unwrap();
+        assert_eq!((tgid, at_ms, look.sample.asked), (own, 17, 200));
+        // More than half of its memory is what was just touched; where nodes are not 0, somewhere else.
+        let present: u32 = look.sample.pages.iter().map(|node| node.private).sum();
+        assert!(look.resident * pages::page_size() as u64 >= 64 << 20);
+        assert!(present > 0 || cfg!(not(target_arch = "x86_64")), "{look:?}");
+        assert!(cost_us > 0);
+        let gone = thread.reports().recv_timeout(10 * SECOND).unwrap();
+        assert!(
+            matches!(
+                gone,
+                Report::Looked {
+                    found: Err(Unseen::Gone),
+                    at_ms: 18,
+                    ..
+                }
+            ),
+            "{gone:?}"
+        );
+        assert!(thread.cpu_time_us() >= cost_us.into());
+        drop(memory);
+    }
+
+    #[test]
+    fn an_order_too_many_is_refused_and_nothing_is_lost() {
+        let Some(thread) = thread() else { return };
+        let taken = (0..2000)
+            .filter(|&at| thread.order(look(i32::MAX, at)))
+            .count();
+        assert!((MOST..2000).contains(&taken), "{taken}");
+        let began = Instant::now();
+        let mut reports = 0;
+        while reports < taken && began.elapsed() < 10 * SECOND {
+            reports += thread.reports().recv_timeout(SECOND).iter().count();
+        }
+        assert_eq!(reports, taken);
+        assert!(thread.reports().recv_timeout(SECOND / 10).is_err());
+    }
+
+    #[test]
+    fn it_ends_although_nobody_reads() {
+        let Some(thread) = thread() else { return };
+        let kept = thread.reports().clone();
+        for at in 0..MOST as u64 {
+            thread.order(look(std::process::id() as i32, at));
+        }
+        let began = Instant::now();
+        drop(thread);
+        assert!(began.elapsed() < 5 * SECOND);
+        drop(kept);
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_nobodys() {
+        let Some(thread) = thread() else { return };
+        let order = Order::Bring {
+            tgid: std::process::id() as i32,
+            to: 9,
+            pages: 512,
+            at_ms: 0,
+        };
+        assert!(thread.order(order));
+        let report = thread.reports().recv_timeout(10 * SECOND).unwrap();
+        assert!(
+            matches!(
+                report,
+                Report::Brought {
+                    to: 9,
+                    brought: Err(Unseen::Gone),
+                    ..
+                }
+            ),
+            "{report:?}"
+        );
+    }
+
+    /// A machine of one node has nothing to bring; all of the process is gone through all the same.
+    #[test]
+    fn what_is_there_already_is_not_brought() {
+        let ids = std::fs::read_to_string(format!("{NODES}/has_memory"));
+        let (Some(thread), true) = (thread(), ids.is_ok_and(|ids| ids.trim() == "0")) else {
+            return;
+        };
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let order = Order::Bring {
+            tgid: child.id() as i32,
+            to: 0,
+            pages: 512,
+            at_ms: 0,
+        };
+        assert!(thread.order(order));
+        let report = thread.reports().recv_timeout(10 * SECOND);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let Ok(Report::Brought { brought, .. }) = report else {
+            panic!("{report:?}");
+        };
+        let nothing = Brought {
+            finished: true,
+            ..Brought::default()
+        };
+        assert_eq!(brought, Ok(nothing));
     }
 }

@@ -94,6 +94,15 @@ impl Touches {
         Self { idle, page_size }
     }
 
+    /// Nothing tells.
+    #[cfg(test)]
+    pub fn none(page_size: u64) -> Self {
+        Self {
+            idle: None,
+            page_size,
+        }
+    }
+
     pub fn source(&self) -> TouchSource {
         match self.idle {
             Some(_) => TouchSource::IdlePages,
@@ -238,10 +247,7 @@ mod tests {
 
     #[test]
     fn without_a_source_nothing_is_touched() {
-        let nothing = Touches {
-            idle: None,
-            page_size: 4096,
-        };
+        let nothing = Touches::none(4096);
         let mut marks = Vec::new();
         let pagemap = File::open("/proc/self/pagemap").unwrap();
         nothing.mark(&pagemap, &[(4096, 4096)], &mut marks);

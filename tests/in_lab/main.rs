@@ -37,6 +37,7 @@ mod running {
     mod first_touch;
     mod forks;
     mod locality;
+    mod memory;
     mod moves;
     mod preferred;
 }

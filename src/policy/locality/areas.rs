@@ -77,12 +77,17 @@ pub fn allot(areas: &[Area], addresses: u32, now_ms: u64) -> Vec<u32> {
     allotted
 }
 
-/// Each area's part, rounded down.
+/// Each area's part. What rounding leaves over is spread: of many areas that are too small for an address each,
+/// some get one, evenly and the first among them, and not the first all.
 fn by_size(areas: &[Area], addresses: u32) -> Vec<u32> {
     let all: u128 = areas.iter().map(|area| u128::from(area.pages)).sum();
+    let up_to = |pages: u128| (u128::from(addresses) * pages).div_ceil(all.max(1));
+    let mut before: u128 = 0;
     let part = |area: &Area| {
-        let part = (u128::from(addresses) * u128::from(area.pages)).checked_div(all);
-        part.unwrap_or(0).min(area.pages.into()) as u32
+        let after = before + u128::from(area.pages);
+        let part = up_to(after) - up_to(before);
+        before = after;
+        part.min(area.pages.into()) as u32
     };
     areas.iter().map(part).collect()
 }
@@ -138,6 +143,18 @@ mod tests {
         ];
         // 150 by 100 : 300, which is 37.5 and 112.5; 50 for the cold one; the odd one to the first.
         assert_eq!(allot(&areas, 200, 10_000), [38, 112, 50]);
+    }
+
+    #[test]
+    fn small_areas_share_what_is_too_little_for_all() {
+        let areas: Vec<Area> = (0..1000).map(|at| area(at, 50, None, None)).collect();
+        let allotted = allot(&areas, 400, 0);
+        assert_eq!(allotted.iter().sum::<u32>(), 400);
+        assert_eq!(allotted.iter().max(), Some(&1));
+        // The first is one of them, so whoever waits longest has its turn.
+        assert_eq!(allotted[..6], [1, 0, 1, 0, 0, 1]);
+        let half: u32 = allotted[..500].iter().sum();
+        assert_eq!(half, 200);
     }
 
     #[test]

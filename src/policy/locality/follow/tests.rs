@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One process at a time: when bringing begins, goes on and ends.
+
+use super::*;
+
+/// A process of 100 MiB whose tasks are stuck on node 1.
+fn stuck<'a>(scores: &'a [u16], sampled_ms: u64) -> Resident<'a> {
+    Resident {
+        tgid: 7,
+        standing: Standing::Known,
+        policy: MemoryPolicy::Free,
+        sampled_ms,
+        nodes: 0b10,
+        stuck: true,
+        pages: 25_600,
+        scores,
+    }
+}
+
+fn tick(follow: &mut Follow, now_ms: u64, process: Resident<'_>) -> Vec<Wish> {
+    let mut wishes = Vec::new();
+    follow.tick(now_ms, &[process], &mut wishes);
+    wishes
+}
+
+fn bring(pages: u32) -> Wish {
+    Wish::Bring {
+        tgid: 7,
+        to: 1,
+        pages,
+    }
+}
+
+fn all_moved(pages: u32) -> Option<Batch> {
+    Some(Batch {
+        moved: pages,
+        ..Batch::default()
+    })
+}
+
+#[test]
+fn it_begins_when_tasks_have_settled_where_memory_is_not() {
+    let mut follow = Follow::new(8192, 0);
+    let process = stuck(&[900, 100], 0);
+    assert_eq!(tick(&mut follow, 1_000, process), []);
+    assert_eq!(tick(&mut follow, 5_999, process), []);
+    assert_eq!(tick(&mut follow, 6_000, process), [bring(1024)]);
+    // One batch at a time.
+    assert_eq!(tick(&mut follow, 6_100, process), []);
+    follow.brought(7, 6_200, all_moved(1024));
+    assert_eq!(tick(&mut follow, 6_300, process), [bring(1024)]);
+}
+
+#[test]
+fn it_does_not_begin_otherwise() {
+    let base = stuck(&[900, 100], 0);
+    let others = [
+        Resident {
+            standing: Standing::Few,
+            ..base
+        },
+        Resident {
+            standing: Standing::Void,
+            ..base
+        },
+        Resident {
+            policy: MemoryPolicy::Preferred,
+            ..base
+        },
+        Resident {
+            policy: MemoryPolicy::Bind,
+            ..base
+        },
+        Resident {
+            nodes: 0b11,
+            ..base
+        },
+        Resident { nodes: 0, ..base },
+        Resident {
+            stuck: false,
+            ..base
+        },
+        Resident {
+            pages: WORTH_PAGES - 1,
+            ..base
+        },
+        Resident {
+            scores: &[500, 500],
+            ..base
+        },
+    ];
+    for process in others {
+        let mut follow = Follow::new(8192, 0);
+        for second in 0..20 {
+            assert_eq!(tick(&mut follow, second * 1000, process), [], "{process:?}");
+        }
+    }
+}
+
+#[test]
+fn another_node_starts_the_time_again() {
+    let mut follow = Follow::new(8192, 0);
+    let process = stuck(&[400, 100, 500], 0);
+    tick(
+        &mut follow,
+        0,
+        Resident {
+            nodes: 0b1,
+            ..process
+        },
+    );
+    tick(&mut follow, 4_000, process);
+    assert_eq!(tick(&mut follow, 8_999, process), []);
+    assert_eq!(tick(&mut follow, 9_000, process).len(), 1);
+    // Gone elsewhere in the middle of it: the run is over.
+    follow.brought(7, 9_100, all_moved(1024));
+    assert_eq!(
+        tick(
+            &mut follow,
+            9_200,
+            Resident {
+                nodes: 0b1,
+                ..process
+            }
+        ),
+        []
+    );
+    assert_eq!(tick(&mut follow, 9_300, process), []);
+}
+
+/// Up to the end of the first stage, 3200 pages: the time of the look that is asked for.
+fn first_stage(follow: &mut Follow, scores: &[u16]) -> u64 {
+    tick(follow, 0, stuck(scores, 0));
+    let mut now_ms = 5_000;
+    for _ in 0..4 {
+        assert_eq!(tick(follow, now_ms, stuck(scores, 0)), [bring(1024)]);
+        follow.brought(7, now_ms + 50, all_moved(1024));
+        now_ms += 200;
+    }
+    let look = [Wish::Look { tgid: 7 }];
+    assert_eq!(tick(follow, now_ms, stuck(scores, 0)), look);
+    now_ms
+}
+
+#[test]
+fn it_goes_on_as_long_as_it_helps() {
+    let mut follow = Follow::new(8192, 0);
+    let now_ms = first_stage(&mut follow, &[900, 100]);
+    // It waits for the look, and asks for it again when none comes.
+    assert_eq!(tick(&mut follow, now_ms + 9_999, stuck(&[900, 100], 0)), []);
+    let look = [Wish::Look { tgid: 7 }];
+    assert_eq!(
+        tick(&mut follow, now_ms + 10_000, stuck(&[900, 100], 0)),
+        look
+    );
+    // 4096 of 25600 pages are 160; a quarter of that is 40.
+    let after = stuck(&[860, 140], now_ms + 10_100);
+    assert_eq!(tick(&mut follow, now_ms + 10_200, after), []);
+    assert_eq!(tick(&mut follow, now_ms + 10_300, after), [bring(1024)]);
+}
+
+#[test]
+fn it_stops_when_it_does_not_help() {
+    let mut follow = Follow::new(8192, 0);
+    let now_ms = first_stage(&mut follow, &[900, 100]);
+    let after = stuck(&[861, 139], now_ms + 100);
+    assert_eq!(tick(&mut follow, now_ms + 200, after), []);
+    for later in [300, REST_MS + 100] {
+        assert_eq!(tick(&mut follow, now_ms + later, after), []);
+    }
+    assert_eq!(
+        tick(&mut follow, now_ms + REST_MS + 200, after),
+        [bring(1024)]
+    );
+}
+
+#[test]
+fn it_stops_when_most_is_refused() {
+    let mut follow = Follow::new(8192, 0);
+    let process = stuck(&[900, 100], 0);
+    tick(&mut follow, 0, process);
+    assert_eq!(tick(&mut follow, 5_000, process), [bring(1024)]);
+    let refused = Batch {
+        moved: 24,
+        refused: 1000,
+        finished: false,
+    };
+    follow.brought(7, 5_100, Some(refused));
+    assert_eq!(tick(&mut follow, 5_200, process), []);
+    assert_eq!(tick(&mut follow, 35_099, process), []);
+    assert_eq!(tick(&mut follow, 35_100, process), [bring(1024)]);
+}
+
+#[test]
+fn it_ends_when_memory_is_there() {
+    let mut follow = Follow::new(8192, 0);
+    let now_ms = first_stage(&mut follow, &[900, 100]);
+    let after = stuck(&[100, 900], now_ms + 100);
+    for second in 0..100 {
+        assert_eq!(tick(&mut follow, now_ms + 200 + second * 1000, after), []);
+    }
+}
+
+#[test]
+fn who_has_most_to_win_comes_first() {
+    let mut follow = Follow::new(8192, 0);
+    let small = Resident {
+        tgid: 1,
+        pages: 10_000,
+        ..stuck(&[900, 100], 0)
+    };
+    let large = Resident {
+        tgid: 2,
+        ..stuck(&[900, 100], 0)
+    };
+    let nearer = Resident {
+        tgid: 3,
+        pages: 26_000,
+        ..stuck(&[600, 400], 0)
+    };
+    let mut wishes = Vec::new();
+    for now_ms in [0, 5_000] {
+        follow.tick(now_ms, &[small, large, nearer], &mut wishes);
+    }
+    assert_eq!(
+        wishes,
+        [Wish::Bring {
+            tgid: 2,
+            to: 1,
+            pages: 1024
+        }]
+    );
+}

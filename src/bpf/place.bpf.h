@@ -2,8 +2,8 @@
 /*
  * Where a task goes when it is forked or woken.
  *
- * Order on a wake-up: behind a waker that is about to sleep; for a task off its node an idle CPU
- * there, if the limits tolerate it (R8); the previous CPU; a whole idle core of the previous LLC;
+ * Order on a wake-up: for a task off its node an idle CPU there, if the limits tolerate it (R8);
+ * behind a waker that is about to sleep; the previous CPU; a whole idle core of the previous LLC;
  * any idle CPU there; the same in the node; another node only when this one has no spare and that
  * one has, those where the task belongs first. Otherwise the task waits where it is, and the pull
  * (pull.bpf.h) bounds the wait.
@@ -482,7 +482,6 @@ static s32 place_wakeup(struct task_struct *p, struct task_ctx *tc, s32 prev_cpu
 	struct cpu_ctx *prev = cpu_ctx_of(prev_cpu);
 	struct task_slot *slot = slot_of(tc);
 	u32 llc = wanted_llc(slot, tc), stat;
-	u64 prefers = 0;
 	s32 cpu;
 
 	if (!this || !prev)
@@ -490,24 +489,25 @@ static s32 place_wakeup(struct task_struct *p, struct task_ctx *tc, s32 prev_cpu
 	if (llc != NO_LLC) {
 		wish_done(slot, llc);
 	} else {
+		u64 prefers = preferred_nodes(slot, tc);
+
 		llc = prev->llc;
+		if (unlikely(prefers && !(prefers & node_bit(prev->node)))) {
+			cpu = idle_preferred(p, tc, prev->node, prefers);
+			if (cpu >= 0) {
+				run_on_idle(p, tc, cpu, STAT_IDLE_PREFERRED);
+				return cpu;
+			}
+		}
 		if (sync_ns && wake_flags & SCX_WAKE_SYNC &&
 		    place_sync(p, tc, this_cpu, this, prev)) {
 			run_on_idle(p, tc, this_cpu, STAT_SYNC);
 			return this_cpu;
 		}
-		prefers = preferred_nodes(slot, tc);
 	}
 	if (llc >= nr_llcs)
 		return prev_cpu;
 
-	if (unlikely(prefers && !(prefers & node_bit(prev->node)))) {
-		cpu = idle_preferred(p, tc, prev->node, prefers);
-		if (cpu >= 0) {
-			run_on_idle(p, tc, cpu, STAT_IDLE_PREFERRED);
-			return cpu;
-		}
-	}
 	cpu = idle_near(p, tc, prev_cpu, llc, &stat);
 	if (cpu >= 0) {
 		run_on_idle(p, tc, cpu, stat);

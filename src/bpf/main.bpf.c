@@ -25,6 +25,7 @@
 #include "idle.bpf.h"
 #include "queue.bpf.h"
 #include "place.bpf.h"
+#include "wake.bpf.h"
 #include "pull.bpf.h"
 #include "init.bpf.h"
 #include "dump.bpf.h"

@@ -25,6 +25,7 @@
 #include "idle.bpf.h"
 #include "queue.bpf.h"
 #include "place.bpf.h"
+#include "wake.bpf.h"
 #include "pull.bpf.h"
 #include "init.bpf.h"
 #include "dump.bpf.h"
@@ -342,6 +343,8 @@ void BPF_STRUCT_OPS(ballast_enable, struct task_struct *p)
 	if (!tc || !cc || cc->llc == NO_LLC)
 		return;
 	tc->last_exec = p->se.sum_exec_runtime;
+	if (first_touch)	/* in another class it ran anywhere */
+		tc->faults = p->min_flt;
 	tc->dom = cc->llc;
 	clock = clock_of(tc->dom);
 	tc->vtime = clock ? *clock : 0;

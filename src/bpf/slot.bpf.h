@@ -96,10 +96,8 @@ static void slot_take(struct task_struct *p, struct task_ctx *tc)
 	slot->weight = p->scx.weight;
 	slot->wanted = 0;
 	slot->prefers = preferring && tc->born_at ? inherited(p) : 0;
-	if (first_touch) {
-		tc->faults = p->min_flt;
+	if (first_touch)
 		faults_clear(i);
-	}
 	__sync_fetch_and_add(&slot->seq, 1);
 }
 

@@ -88,8 +88,9 @@ fn nodes_of(nodes: &[Node], task: &Task) -> BTreeSet<usize> {
 
 #[track_caller]
 fn wait_until_known(client: &mut Client, processes: u64) {
+    // Many an emulated look costs more than the budget of seconds.
     let mut looks = Vec::new();
-    within(secs(2), || {
+    within(secs(8), || {
         let now = client.top().locality.remove("sampled").unwrap();
         looks.push((now.looks, now.look_us, now.known, now.unknown));
         match now.known {
@@ -254,22 +255,42 @@ fn beside_spare_nobody_is_swapped() {
     });
 }
 
+/// A process whose threads compute on every CPU but one of the first two nodes; a single one, so that there is not
+/// much to look at.
+fn filler(nodes: &[Node]) -> Task {
+    let left_out = |at: usize| usize::from(at < 2);
+    let places: Vec<BTreeSet<u32>> = nodes
+        .iter()
+        .enumerate()
+        .flat_map(|(at, node)| vec![node.cpus.clone(); node.cpus.len() - left_out(at)])
+        .collect();
+    let count = places.len();
+    let task = Task::fork(move || {
+        let spin_on = |cpus: BTreeSet<u32>| {
+            confine(0, cpus).unwrap();
+            spin()
+        };
+        for cpus in places.iter().skip(1).cloned() {
+            std::thread::spawn(move || spin_on(cpus));
+        }
+        spin_on(places[0].clone())
+    });
+    within(secs(3), || match threads_of(&task).len() {
+        there if there == count => Ok(()),
+        there => Err(format!("{there} of {count} fillers")),
+    });
+    task
+}
+
 /// With every CPU busy they change places.
 #[test]
 #[ignore = "runs in the lab"]
 fn on_a_full_machine_two_are_swapped() {
     with_nodes(&NARROW, |sched, nodes| {
         let tasks = crossed(nodes);
-        let fillers: Vec<Task> = nodes[..2]
-            .iter()
-            .flat_map(|node| (1..node.cpus.len()).map(|_| Task::hog(node.cpus.clone())))
-            .chain(
-                nodes[2..]
-                    .iter()
-                    .flat_map(|node| node.cpus.iter().map(|_| Task::hog(node.cpus.clone()))),
-            )
-            .collect();
+        // Before the machine is full: looks are dear in the lab, and there is a budget for them.
         wait_until_known(&mut Client::connect(), 2);
+        let fillers = filler(nodes);
         let from = sched.trace().len();
         release(tasks.iter().map(Task::pid));
         let pids: BTreeSet<i32> = tasks.iter().map(Task::pid).collect();
@@ -286,7 +307,7 @@ fn on_a_full_machine_two_are_swapped() {
                 None => Err(format!("no swap of {pids:?}: {steps:?}")),
             }
         });
-        remark(&format!("{} fillers", fillers.len()));
+        remark(&format!("beside {} fillers", threads_of(&fillers).len()));
         assert_eq!(whys(&swap), [Why::Swap, Why::SwappedFor]);
         assert!(swap.iter().all(|step| step.gain > 700), "{swap:?}");
         assert_eq!((swap[0].from, swap[0].to), (swap[1].to, swap[1].from));

@@ -152,10 +152,10 @@ mod tests {
         let proc = Proc::new("/proc");
         let mut text = String::new();
         assert_eq!(proc.read(i32::MAX, "maps", &mut text), Err(Unseen::Gone));
-        assert_eq!(
-            why(&io::Error::from_raw_os_error(libc::EACCES)),
-            Unseen::NotAllowed
-        );
+        for refusal in [libc::EACCES, libc::EPERM] {
+            let error = io::Error::from_raw_os_error(refusal);
+            assert_eq!(why(&error), Unseen::NotAllowed);
+        }
         assert_eq!(
             why(&io::Error::from_raw_os_error(libc::ESRCH)),
             Unseen::Gone

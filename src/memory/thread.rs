@@ -287,10 +287,13 @@ mod tests {
     #[test]
     fn an_order_too_many_is_refused_and_nothing_is_lost() {
         let Some(thread) = thread() else { return };
-        let taken = (0..2000)
-            .filter(|&at| thread.order(look(i32::MAX, at)))
-            .count();
-        assert!((MOST..2000).contains(&taken), "{taken}");
+        let try_one = |at: &u64| {
+            std::thread::sleep(SECOND / 10_000);
+            thread.order(look(i32::MAX, *at))
+        };
+        // Nobody reads, and one may be neither waiting nor answered.
+        let taken = (0..1500).filter(try_one).count();
+        assert!((MOST..=MOST + 1).contains(&taken), "{taken}");
         let began = Instant::now();
         let mut reports = 0;
         while reports < taken && began.elapsed() < 10 * SECOND {

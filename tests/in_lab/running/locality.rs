@@ -113,6 +113,19 @@ fn with_nodes(flags: &[&str], test: impl FnOnce(&mut Sched, &[Node])) {
     });
 }
 
+/// All steps after `from`, when each of `pids` has had one: the trace is written a little later.
+#[track_caller]
+fn steps_of(sched: &Sched, from: u64, pids: &BTreeSet<i32>) -> Vec<Step> {
+    within(secs(1), || {
+        let steps = sched.trace().steps(from);
+        let moved: BTreeSet<i32> = steps.iter().map(|step| step.pid).collect();
+        match moved.is_superset(pids) {
+            true => Ok(steps),
+            false => Err(format!("not all of {pids:?} in {steps:?}")),
+        }
+    })
+}
+
 fn whys(steps: &[Step]) -> Vec<Why> {
     steps.iter().map(|step| step.why).collect()
 }
@@ -149,7 +162,7 @@ fn a_process_goes_back_to_its_memory() {
             at if at == BTreeSet::from([0]) => Ok(()),
             at => Err(format!("its threads are on nodes {at:?}")),
         });
-        let steps = sched.trace().steps(from);
+        let steps = steps_of(sched, from, &threads);
         let ours: Vec<&Step> = steps.iter().filter(|s| threads.contains(&s.pid)).collect();
         assert!(ours.len() >= 2, "{steps:?}");
         for step in ours {
@@ -217,11 +230,10 @@ fn with_spare_both_simply_move() {
                 at => Err(format!("they are on nodes {at:?}")),
             }
         });
-        let steps = sched.trace().steps(from);
+        let pids = tasks.iter().map(Task::pid).collect();
+        let steps = steps_of(sched, from, &pids);
         remark(&format!("{:?}", whys(&steps)));
         assert!(whys(&steps).iter().all(|why| *why == Why::Preferred));
-        let pids: BTreeSet<i32> = steps.iter().map(|step| step.pid).collect();
-        assert_eq!(pids, tasks.iter().map(Task::pid).collect());
     });
 }
 

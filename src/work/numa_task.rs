@@ -195,11 +195,12 @@ impl Leader {
         self.beginning.before_start()?;
         let mut look = Look::new(&self.plan, self.process, &memory);
         let mut crew = self.start_workers(&memory)?;
-        drop(memory);
         let start = self.wait_for_start(&mut crew)?;
         self.beginning.after_start()?;
         self.watch(&mut look, &mut crew, start)?;
         look.leave(&self.places.left[self.process]);
+        // Until here: workers that have ended have let go of theirs, and the last look asks for all of it.
+        drop(memory);
         crew.wait().map_err(plain)
     }
 

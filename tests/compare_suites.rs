@@ -156,7 +156,9 @@ fn what_is_missing_is_skipped_with_how_to_get_it() {
     let mg = "mg.D: mpiexec.hydra is not installed: apt-get install mpich; mg.D.x is not installed: source: ";
     assert!(lines("nas", &host)[0].starts_with(mg));
     assert_eq!(resolve("quick", &host).benchmarks.len(), 5);
-    for suite in Suite::builtin_names().filter(|name| *name != "quick") {
+    // They run what is built in.
+    assert!(lines("locality", &host).is_empty());
+    for suite in Suite::builtin_names().filter(|name| !["quick", "locality"].contains(name)) {
         assert!(resolve(suite, &host).benchmarks.is_empty(), "{suite}");
         assert!(!lines(suite, &host).is_empty(), "{suite}");
     }

@@ -58,7 +58,7 @@ impl Worker {
             for (arena, page) in routes.iter().flat_map(Route::pages) {
                 arena.work_on(page);
                 progress.pages += 1;
-                if progress.pages % STRETCH == 0 {
+                if progress.pages.is_multiple_of(STRETCH) {
                     progress.tell();
                     if clock::now() >= until {
                         break 'run;

@@ -18,7 +18,7 @@ use scx_utils::try_set_rlimit_infinity;
 use crate::balancer::{self, Balancer};
 use crate::cli::{RunArgs, VERSION};
 use crate::kernel::check;
-use crate::kernel::load::{ObjectSpace, Scheduler, hotplug_seq};
+use crate::kernel::load::{Locality, ObjectSpace, Scheduler, hotplug_seq};
 use crate::kernel::stat;
 use crate::machine::Machine;
 use crate::observe::{self, Answer, Reporter, Request, Trace};
@@ -135,7 +135,8 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, lasting: &mut Lasting) -> Resu
     let limits = balancer::limits(args, &machine);
     let header = balancer::trace_header(&machine, &limits);
     let mut space = ObjectSpace::uninit();
-    let sched = Scheduler::load(args, &machine, &limits.fork, seq, &mut space)?;
+    let locality = Locality::of(args, &machine);
+    let sched = Scheduler::load(args, &machine, &limits.fork, locality, seq, &mut space)?;
     let mut balancer = Balancer::new(args, &machine, limits);
     let server = StatsServer::new(observe::server_data())
         .launch()
@@ -177,7 +178,9 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, lasting: &mut Lasting) -> Resu
                 let answer = match request.context("the statistics server is gone")? {
                     Request::Stats => reporter.report(&sched, &machine, &balancer.tally).map(Box::new).map(Answer::Stats),
                     Request::Move { pid, node } => observe::move_task(&sched, &machine, pid, node)
-                        .map(|()| Answer::Moved),
+                        .map(|()| Answer::Noted),
+                    Request::Prefer { pid, node } => observe::prefer(&sched, &machine, pid, node)
+                        .map(|()| Answer::Noted),
                 };
                 let answer = answer.unwrap_or_else(|err| Answer::Failed(format!("{err:#}")));
                 answers.send(answer).context("the statistics server is gone")?;

@@ -7,9 +7,10 @@ use scx_ballast::machine::Machine;
 use scx_ballast::machine::describe::Source;
 use scx_ballast::policy::compile::{Limits, NodeShape, Thresholds};
 use scx_ballast::policy::engine::Engine;
+use scx_ballast::policy::locality::fork::HomeWhy;
 use scx_ballast::policy::observation::{NodeObs, Observation, Shape, TaskObs};
 use scx_ballast::policy::placement::ForkWhy;
-use scx_ballast::policy::record::{FORMAT, ForkRecord, Header, Record, TickRecord};
+use scx_ballast::policy::record::{FORMAT, ForkRecord, Header, HomeRecord, Record, TickRecord};
 use scx_ballast::policy::rule_set::RuleSet;
 
 fn machine() -> Machine {
@@ -49,6 +50,21 @@ fn fork() -> ForkRecord {
         node: 1,
         why: ForkWhy::Least,
         llc: 1,
+        home: None,
+    }
+}
+
+/// A new thread of a process that belongs on node 1, where as many tasks are as on node 0.
+fn thread() -> ForkRecord {
+    ForkRecord {
+        committed: vec![1, 1],
+        llc_committed: vec![1],
+        home: Some(HomeRecord {
+            prefers: 2,
+            usable: vec![8, 8],
+            why: HomeWhy::Preferred,
+        }),
+        ..fork()
     }
 }
 
@@ -146,6 +162,49 @@ fn other_answers_are_found() {
     for line in 2..=6 {
         assert!(text.contains(&format!("line {line}: ")), "{text}");
     }
+}
+
+#[test]
+fn homes_of_new_threads_are_decided_again() {
+    let header = header(&machine());
+    let with = |why, change: fn(&mut ForkRecord)| {
+        let mut record = thread();
+        record.home.as_mut().expect("a home").why = why;
+        change(&mut record);
+        Record::Fork(record)
+    };
+    let local = |record: &mut ForkRecord| (record.node, record.llc) = (0, 0);
+    let (output, text) = replay(&[
+        Record::Header(header.clone()),
+        with(HomeWhy::Preferred, |_| {}),
+        // Too many there.
+        with(HomeWhy::NotTolerated, |record| {
+            (record.node, record.llc, record.committed[1]) = (0, 0, 3);
+        }),
+        with(HomeWhy::NoPreference, |record| {
+            (record.node, record.llc, record.allowed) = (0, 0, 1);
+        }),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{output:?} {text}");
+    let (output, text) = replay(&[
+        Record::Header(header),
+        with(HomeWhy::Preferred, local),
+        with(HomeWhy::NotTolerated, local),
+        with(HomeWhy::NoPreference, |_| {}),
+        with(HomeWhy::Preferred, |record| record.home = None),
+        with(HomeWhy::Preferred, |record| record.committed[1] = 3),
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text.ends_with(" 5 mismatches\n"), "{text}");
+}
+
+/// Traces of older versions say nothing about homes, and today's neither where there is no preference.
+#[test]
+fn a_fork_without_a_preference_is_as_it_was() {
+    let line = serde_json::to_string(&Record::Fork(fork())).expect("JSON");
+    assert!(!line.contains("home"), "{line}");
+    let record: Record = serde_json::from_str(&line).expect("a record");
+    assert_eq!(record, Record::Fork(fork()));
 }
 
 #[test]

@@ -6,6 +6,8 @@
 //! limits, where the rules change their mind, and go up to the ends of the ranges that rules.h names.
 
 use scx_ballast::policy::limits::{UNLIMITED, excess, spare, tolerated};
+use scx_ballast::policy::locality::fork::{HomeWhy, fork_home};
+use scx_ballast::policy::locality::wake::{WakeState, may_wake};
 use scx_ballast::policy::placement::{ForkLimits, ForkState, ForkWhy, Judge, fork_llc, fork_node};
 
 const STATES: u64 = 1_000_000;
@@ -20,6 +22,14 @@ struct RuleFork {
     committed: [u32; NODES],
     weight: [u32; NODES],
     order: [u8; NODES],
+}
+
+/// `struct rule_home`.
+#[repr(C)]
+struct RuleHome {
+    nodes: u64,
+    usable: [u32; NODES],
+    there: RuleFork,
 }
 
 /// `struct rule_llcs`.
@@ -45,6 +55,13 @@ struct RuleLimits {
 
 unsafe extern "C" {
     fn ballast_rule_fork_node(f: *const RuleFork, lim: *const RuleLimits) -> i32;
+    fn ballast_rule_fork_home(
+        f: *const RuleFork,
+        lim: *const RuleLimits,
+        home: *mut RuleHome,
+        order: *const [u8; NODES],
+    ) -> i32;
+    fn ballast_rule_may_wake(f: *const RuleFork, lim: *const RuleLimits, to: u32) -> i32;
     fn ballast_rule_fork_llc(l: *const RuleLlcs) -> i32;
     fn ballast_rule_spare(weight: u32, committed: u32) -> u32;
     fn ballast_rule_excess(c_a: u32, w_a: u32, c_b: u32, w_b: u32) -> u64;
@@ -151,10 +168,44 @@ fn fork(random: &mut Random) -> (RuleFork, RuleLimits) {
             limits.task_weight[n] = 1 + random.below(10_000) as u32;
         }
     }
-    for i in (1..nr).rev() {
-        f.order.swap(i, random.below(i as u64 + 1) as usize);
-    }
+    f.order = order(random, nr);
     (f, limits)
+}
+
+/// The first `nr` nodes in any order.
+fn order(random: &mut Random, nr: usize) -> [u8; NODES] {
+    let mut order = std::array::from_fn(|i| i as u8);
+    for i in (1..nr).rev() {
+        order.swap(i, random.below(i as u64 + 1) as usize);
+    }
+    order
+}
+
+/// As Rust has them.
+fn fork_limits(limits: &RuleLimits, nr: usize) -> ForkLimits {
+    ForkLimits {
+        judge: match limits.judge {
+            0 => Judge::After,
+            _ => Judge::Before,
+        },
+        max_imbalance: limits.max_imbalance,
+        max_running: limits.max_running[..nr].to_vec(),
+        cap_by_affinity: limits.cap_by_affinity != 0,
+    }
+}
+
+impl RuleFork {
+    fn state<'a>(&'a self, limits: &'a RuleLimits) -> ForkState<'a> {
+        let nr = self.nr as usize;
+        ForkState {
+            committed: &self.committed[..nr],
+            weight: &self.weight[..nr],
+            task_weight: &limits.task_weight[..nr],
+            allowed: self.allowed,
+            order: &self.order[..nr],
+            usable: self.usable,
+        }
+    }
 }
 
 /// What rules.h returns for a choice.
@@ -174,27 +225,8 @@ fn both_choose_the_same_node_for_the_same_reason() {
     let mut reasons = [0u32; 5];
     for _ in 0..STATES {
         let (f, limits) = fork(&mut random);
-        let nr = f.nr as usize;
-        let state = ForkState {
-            committed: &f.committed[..nr],
-            weight: &f.weight[..nr],
-            task_weight: &limits.task_weight[..nr],
-            allowed: f.allowed,
-            order: &f.order[..nr],
-            usable: f.usable,
-        };
-        let by_rust = fork_node(
-            &state,
-            &ForkLimits {
-                judge: match limits.judge {
-                    0 => Judge::After,
-                    _ => Judge::Before,
-                },
-                max_imbalance: limits.max_imbalance,
-                max_running: limits.max_running[..nr].to_vec(),
-                cap_by_affinity: limits.cap_by_affinity != 0,
-            },
-        );
+        let state = f.state(&limits);
+        let by_rust = fork_node(&state, &fork_limits(&limits, f.nr as usize));
         let by_rust = by_rust.map_or(-1, |choice| encoded(choice.node, choice.why));
         // SAFETY: two complete structs, laid out as the C side has them.
         let by_c = unsafe { ballast_rule_fork_node(&f, &limits) };
@@ -203,6 +235,91 @@ fn both_choose_the_same_node_for_the_same_reason() {
     }
     // Every reason was met many times; the last is -1: no node.
     assert!(reasons.iter().all(|&n| n > 10_000), "{reasons:?}");
+}
+
+#[test]
+fn both_bring_a_new_thread_home_alike() {
+    let mut random = Random::seeded(4);
+    let mut reasons = [0u32; 3];
+    let mut moved = 0;
+    let mut orders = [[0u8; NODES]; NODES];
+    // The rule's own part keeps what the last state left there, which must not matter.
+    let mut home = RuleHome {
+        nodes: 0,
+        usable: [0; NODES],
+        there: fork(&mut random).0,
+    };
+    for _ in 0..STATES {
+        let (f, limits) = fork(&mut random);
+        let nr = f.nr as usize;
+        // Another one for each parent's node, without a random number for each entry.
+        let some = order(&mut random, nr);
+        for (n, row) in orders[..nr].iter_mut().enumerate() {
+            *row = some;
+            row[..nr].rotate_left(n);
+        }
+        home.nodes = match random.below(3) {
+            0 => random.mask(),
+            1 => 1 << random.below(nr as u64),
+            _ => random.next() & random.next(),
+        };
+        home.usable[..nr].fill_with(|| random.below(10) as u32);
+        let by_rust = fork_home(
+            &f.state(&limits),
+            &fork_limits(&limits, nr),
+            home.nodes,
+            &orders[..nr]
+                .iter()
+                .map(|row| row[..nr].to_vec())
+                .collect::<Vec<_>>(),
+            &home.usable[..nr],
+        );
+        let expected = by_rust.map_or(-1, |choice| {
+            let why = match choice.home {
+                HomeWhy::NoPreference => 0,
+                HomeWhy::Preferred => 1,
+                HomeWhy::NotTolerated => 2,
+            };
+            encoded(choice.node, choice.why) | why << 16
+        });
+        // SAFETY: three complete structs and a table of 64 rows, laid out as the C side has them.
+        let by_c = unsafe { ballast_rule_fork_home(&f, &limits, &mut home, orders.as_ptr()) };
+        let state = f.state(&limits);
+        assert_eq!(
+            expected, by_c,
+            "{by_rust:?}: {state:?}, home {:x}, limits {limits:?}",
+            home.nodes
+        );
+        if let Some(choice) = by_rust {
+            reasons[(by_c >> 16) as usize] += 1;
+            let plain = fork_node(&state, &fork_limits(&limits, nr)).expect("a choice");
+            moved += u32::from(plain.node != choice.node);
+        }
+    }
+    assert!(reasons.iter().all(|&n| n > 10_000), "{reasons:?}");
+    assert!(moved > 10_000, "{moved}");
+}
+
+#[test]
+fn both_let_a_woken_task_go_alike() {
+    let mut random = Random::seeded(5);
+    let mut let_go = 0;
+    for _ in 0..STATES {
+        let (f, limits) = fork(&mut random);
+        let nr = f.nr as usize;
+        let to = random.below(nr as u64 + 1) as u32;
+        let state = WakeState {
+            committed: &f.committed[..nr],
+            weight: &f.weight[..nr],
+            allowed: f.allowed,
+        };
+        let by_rust = may_wake(&state, &fork_limits(&limits, nr), to as usize);
+        // SAFETY: two complete structs, laid out as the C side has them.
+        let by_c = unsafe { ballast_rule_may_wake(&f, &limits, to) } != 0;
+        assert_eq!(by_rust, by_c, "to {to}: {state:?}, limits {limits:?}");
+        let_go += u64::from(by_c);
+    }
+    assert!((STATES / 20..STATES / 2).contains(&let_go), "{let_go}");
 }
 
 #[test]

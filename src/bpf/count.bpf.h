@@ -105,6 +105,17 @@ static inline void count_none(struct task_ctx *tc)
 		count_as(tc, WHERE_NONE, scx_bpf_now());
 }
 
+/* Is a task counted in committed_node(@node)? A newborn that grew old in its sleep is not. */
+static bool is_committed_to(const struct task_ctx *tc, u32 node, u64 now)
+{
+	u64 word = tc->where;
+	u32 state = word & 0xff;
+
+	if (state == WHERE_NONE || node_of_llc(where_llc(word)) != node)
+		return false;
+	return state == WHERE_RUNNING || epoch_at(now) - (u32)(word >> 32) < NEWBORN_BUCKETS;
+}
+
 /*
  * A task goes to sleep: it stays counted if it was forked lately and has hardly run (R6), because
  * it was placed here in order to run here.

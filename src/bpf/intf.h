@@ -64,6 +64,13 @@ enum fork_why {
 	FORK_FULL = 3,		/* nobody has spare: the least utilised */
 };
 
+/* What the preference of its process had to do with that; policy::locality::fork::HomeWhy. */
+enum home_why {
+	HOME_NO_PREFERENCE = 0,	/* there is none, or the task may not run there */
+	HOME_PREFERRED = 1,	/* it goes where its process belongs */
+	HOME_NOT_TOLERATED = 2,	/* the limits do not tolerate it there */
+};
+
 /*
  * The numbers of fork placement and of SYNC wake-ups across nodes. Rust computes them and may write
  * them at any time; every field is read whole, and any mixture of old and new is a valid limit.
@@ -104,6 +111,8 @@ enum ballast_stat {
 	STAT_FORK_TOLERATED,	/* fork placed locally although another node had less (R1, R2) */
 	STAT_FORK_FULL,		/* fork placed while no allowed node had spare */
 	STAT_TRACE_LOST,	/* fork placements that did not fit into the trace buffer */
+	STAT_FORK_PREFERRED,	/* new thread placed where its process belongs (R8) */
+	STAT_IDLE_PREFERRED,	/* dispatched to an idle CPU of a node where the task belongs (R8) */
 	STAT_NR,
 };
 
@@ -129,8 +138,9 @@ struct task_slot {
 	 */
 	u64 wanted;
 	/*
-	 * Nodes where the task belongs (R8), one bit each, written by the daemon; 0: nowhere in
-	 * particular. A hint: it may be a former owner's for a moment.
+	 * Nodes where the task belongs (R8), one bit each, written by the daemon, and once by BPF: a
+	 * new thread gets its parent's. 0: nowhere in particular. A hint: it may be a former owner's
+	 * for a moment.
 	 */
 	u64 prefers;
 };
@@ -157,6 +167,7 @@ struct fork_event {
 	u64 at;
 	u64 allowed;		/* nodes that the task may use */
 	u64 allowed_llcs;	/* LLCs of the chosen node that it may use, relative to the first */
+	u64 prefers;		/* nodes where its process belongs; 0: ->usable_on means nothing */
 	s32 pid;
 	u32 local;		/* node of the parent */
 	u32 first;		/* LLC that wins ties, relative to the chosen node's first */
@@ -164,9 +175,10 @@ struct fork_event {
 	u32 node;		/* the choice */
 	u32 why;		/* enum fork_why */
 	u32 llc;		/* the choice, dense */
-	u32 pad;
+	u32 home;		/* enum home_why */
 	u32 committed[MAX_NODES];
 	u32 task_weight[MAX_NODES];
+	u32 usable_on[MAX_NODES];	/* CPUs of each node that it may use */
 	u32 llc_committed[MAX_LLCS_PER_NODE];
 };
 

@@ -25,6 +25,7 @@
 #include "idle.bpf.h"
 #include "queue.bpf.h"
 #include "place.bpf.h"
+#include "wake.bpf.h"
 #include "pull.bpf.h"
 #include "init.bpf.h"
 #include "dump.bpf.h"
@@ -272,6 +273,8 @@ void BPF_STRUCT_OPS(ballast_tick, struct task_struct *p)
 	if (!tc || !cc || cc->llc == NO_LLC)
 		return;
 	count_running(tc, cc->llc);
+	/* One that never stops touches memory too. */
+	faults_seen(p, tc, cc);
 	/*
 	 * Make way for a task that was left behind this one, unless it is about to sleep by its own
 	 * word: between wake-up and sleep a tick means nothing. The next one would find it out. And make
@@ -344,6 +347,8 @@ void BPF_STRUCT_OPS(ballast_enable, struct task_struct *p)
 	if (!tc || !cc || cc->llc == NO_LLC)
 		return;
 	tc->last_exec = p->se.sum_exec_runtime;
+	if (first_touch)	/* in another class it ran anywhere */
+		tc->faults = p->min_flt;
 	tc->dom = cc->llc;
 	clock = clock_of(tc->dom);
 	tc->vtime = clock ? *clock : 0;

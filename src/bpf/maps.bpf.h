@@ -33,6 +33,8 @@ const volatile u64 newborn_work_ns = 5000000;
 const volatile u64 sweep_ns = 4000000;		/* one tick */
 const volatile u32 nr_slots = 1;
 const volatile bool tracing;			/* fork placements go to fork_events */
+const volatile bool preferring;			/* task_slot.prefers is looked at (R8) */
+const volatile bool first_touch;		/* minor faults are credited to nodes (R8) */
 
 /* Read-mostly state of an LLC, and its clock on a line of its own. */
 struct llc_state {
@@ -56,6 +58,7 @@ struct node_state {
 struct cpu_scratch {
 	struct bpf_cpumask __kptr *mask;
 	struct rule_fork fork;
+	struct rule_home home;
 	struct rule_llcs llcs;
 	struct fork_limits limits;	/* as they were, when tracing */
 };
@@ -70,6 +73,7 @@ struct task_ctx {
 	u64 sync_at;		/* first SYNC wake-up since it last slept; 0: none */
 	u64 sync_lag;		/* average time from a SYNC wake-up to sleep */
 	u64 nodes;		/* nodes it may use */
+	u64 faults;		/* task_struct.min_flt up to which nodes were credited */
 	u32 dom;		/* the queue that `vtime` belongs to */
 	u32 slot;		/* NO_SLOT: unseen by the daemon */
 	u32 llc;		/* where it last ran, NO_LLC: never */
@@ -92,6 +96,18 @@ struct {
 	__type(key, u32);
 	__type(value, struct task_slot);
 } slots SEC(".maps");
+
+/*
+ * Minor faults of each slot's owner by the node that it ran on, since it got the slot: the word of
+ * node n is slot * nr_nodes + n. One word when they are not collected.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} faults SEC(".maps");
 
 /* Slots given back; slots never used yet come from `fresh_slots`. */
 struct {

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where a task goes when it is forked or woken.
- *
- * Order on a wake-up: behind a waker that is about to sleep; the previous CPU; a whole idle core of
- * the previous LLC; any idle CPU there; the same in the node; another node only when this one has
- * no spare and that one has. Otherwise the task waits where it is, and the pull (pull.bpf.h) bounds
- * the wait.
+ * Where a task goes when it is forked; what that has in common with a wake-up (wake.bpf.h).
  *
  * Everything here runs in select_cpu: the task is off every queue and its pi_lock is held. A task
  * that is placed here is dispatched here, to a CPU or to a queue, so that enqueue() is not needed.
@@ -133,16 +128,9 @@ static const struct fork_limits *fork_limits_for(struct cpu_scratch *scratch)
 	return &scratch->limits;
 }
 
-/*
- * The node for a new task, by committed tasks, sleeping newborns included (R6). Returns the node,
- * with enum fork_why in bits 8 and up.
- */
-static u32 fork_node(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
-		     u32 local, u64 now)
+/* The nodes as they are counted now, sleeping newborns included (R6). */
+static void fork_state(struct rule_fork *f, struct task_ctx *tc, u32 local, u64 now)
 {
-	const struct fork_limits *lim = fork_limits_for(scratch);
-	struct rule_fork *f = &scratch->fork;
-	s32 choice;
 	u32 i;
 
 	bpf_for(i, 0, nr_nodes) {
@@ -153,9 +141,38 @@ static u32 fork_node(struct task_struct *p, struct task_ctx *tc, struct cpu_scra
 		f->order[i] = nearest(local, i);
 	}
 	f->nr = nr_nodes;
-	f->usable = usable_cpus(p, tc, scratch, local);
 	f->allowed = tc->nodes;
-	choice = lim ? rule_fork_node(f, lim) : -1;
+}
+
+/*
+ * The node for a new task. Returns it with enum fork_why in bits 8 and up, and enum home_why in bits
+ * 16 and up.
+ */
+static u32 fork_node(struct task_struct *p, struct task_ctx *tc, struct cpu_scratch *scratch,
+		     u32 local, u64 now)
+{
+	const struct fork_limits *lim = fork_limits_for(scratch);
+	struct rule_fork *f = &scratch->fork;
+	struct rule_home *home = &scratch->home;
+	u64 prefers = preferred_nodes(slot_of(tc), tc);
+	s32 choice;
+	u32 i;
+
+	fork_state(f, tc, local, now);
+	f->usable = usable_cpus(p, tc, scratch, local);
+	home->nodes = prefers;
+	if (!lim)
+		return local;
+	if (prefers) {
+		bpf_for(i, 0, nr_nodes) {
+			if (i >= MAX_NODES)
+				break;
+			home->usable[i] = usable_cpus(p, tc, scratch, i);
+		}
+		choice = rule_fork_home(f, lim, home, node_order);
+	} else {
+		choice = rule_fork_node(f, lim);
+	}
 	return choice < 0 ? local : choice;
 }
 
@@ -192,17 +209,19 @@ static void trace_fork(struct task_struct *p, struct cpu_scratch *scratch, u32 l
 	event->at = now;
 	event->allowed = scratch->fork.allowed;
 	event->allowed_llcs = scratch->llcs.allowed;
+	event->prefers = scratch->home.nodes;
 	event->pid = p->pid;
 	event->local = local;
 	event->first = scratch->llcs.first;
 	event->usable = scratch->fork.usable;
 	event->node = choice & 0xff;
-	event->why = choice >> 8;
+	event->why = choice >> 8 & 0xff;
 	event->llc = llc;
-	event->pad = 0;
+	event->home = choice >> 16;
 	__builtin_memcpy(event->committed, scratch->fork.committed, sizeof(event->committed));
 	__builtin_memcpy(event->task_weight, scratch->limits.task_weight,
 			 sizeof(event->task_weight));
+	__builtin_memcpy(event->usable_on, scratch->home.usable, sizeof(event->usable_on));
 	__builtin_memcpy(event->llc_committed, scratch->llcs.committed,
 			 sizeof(event->llc_committed));
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
@@ -211,13 +230,15 @@ static void trace_fork(struct task_struct *p, struct cpu_scratch *scratch, u32 l
 static void count_fork(u32 local, u32 choice)
 {
 	struct cpu_ctx *cc = cpu_ctx_of(bpf_get_smp_processor_id());
-	u32 why = choice >> 8;
+	u32 why = choice >> 8 & 0xff;
 
 	stat_add(cc, (choice & 0xff) == local ? STAT_FORK_LOCAL : STAT_FORK_REMOTE, 1);
 	if (why == FORK_TOLERATED)
 		stat_add(cc, STAT_FORK_TOLERATED, 1);
 	if (why == FORK_FULL || why == FORK_FULL_LOCAL)
 		stat_add(cc, STAT_FORK_FULL, 1);
+	if (choice >> 16 == HOME_PREFERRED)
+		stat_add(cc, STAT_FORK_PREFERRED, 1);
 }
 
 /* Choose node and LLC of a new task and count it there at once. Returns the LLC. */
@@ -265,171 +286,6 @@ static s32 place_fork(struct task_struct *p, struct task_ctx *tc, s32 parent_cpu
 	}
 	cpu = any_cpu_in_llc(p, llc);
 	return cpu < 0 ? parent_cpu : wait_in_llc(p, tc, llc, cpu);
-}
-
-/*
- * A waker goes to sleep: how long after its first SYNC wake-up? One sample counts at most twice the
- * limit, so that a single interruption does not make an honest waker a liar.
- */
-static void sync_kept(struct task_ctx *tc, u64 now)
-{
-	u64 lag;
-
-	if (!tc->sync_at)
-		return;
-	lag = time_delta(now, tc->sync_at);
-	if (lag > 2 * sync_ns)
-		lag = 2 * sync_ns;
-	tc->sync_lag = (3 * tc->sync_lag + lag) / 4;
-	tc->sync_at = 0;
-}
-
-/* Did the task say so lately that it is about to sleep that it may still keep its word? */
-static bool sync_is_fresh(const struct task_ctx *tc)
-{
-	return tc->sync_at && time_delta(scx_bpf_now(), tc->sync_at) <= sync_ns;
-}
-
-/*
- * May a SYNC wake-up bring its wakee from node @from to node @to? If the state after it is tolerated:
- * the waker is about to sleep and the wakee takes its place, so that is what is counted now.
- */
-static bool sync_may_cross(u32 to, u32 from)
-{
-	const struct fork_limits *lim = limits_now();
-	u64 now = scx_bpf_now();
-
-	return lim && rule_tolerated(committed_node(to, now), weight_of_node(to),
-				     committed_node(from, now), weight_of_node(from),
-				     lim->max_running[to & (MAX_NODES - 1)], lim->max_imbalance);
-}
-
-/*
- * Leave the wakee behind its waker when the waker says that it is about to sleep (SYNC) and has
- * kept its word before: no interrupt, no cold cache. A waker that goes on running after such
- * wake-ups is not believed again until its average says otherwise; tick() ends its slice so that
- * the wakee waits for two ticks at most.
- */
-static bool place_sync(struct task_struct *p, struct task_ctx *tc, u32 this_cpu,
-		       struct cpu_ctx *this, struct cpu_ctx *prev)
-{
-	struct task_struct *waker = bpf_get_current_task_btf();
-	struct task_ctx *wtc = task_ctx_of(waker);
-	struct llc_counters *lc;
-
-	/* Only a task of ours: behind a real-time waker nobody's tick would rescue the wakee. */
-	if (!wtc || (wtc->where & 0xff) != WHERE_RUNNING || waker->flags & PF_EXITING ||
-	    this->llc == NO_LLC)
-		return false;
-	if (!wtc->sync_at)
-		wtc->sync_at = scx_bpf_now();
-	if (wtc->sync_lag > sync_ns)
-		return false;
-	lc = llc_counters_of(this->llc);
-	/* Somebody waits here already. */
-	if (!lc || *(volatile s64 *)&lc->running > weight_of_llc(this->llc))
-		return false;
-	if (prev->node != this->node && !sync_may_cross(this->node, prev->node))
-		return false;
-	if (!tc->wide && !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
-		return false;
-	return !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL);
-}
-
-/* Another node for a task whose own has no spare: the nearest with an idle CPU and spare. */
-static s32 idle_elsewhere(struct task_struct *p, struct task_ctx *tc, u32 node)
-{
-	u64 now = scx_bpf_now();
-	s32 cpu;
-	u32 i;
-
-	if (committed_node(node, now) < weight_of_node(node))
-		return -ENOENT;
-	bpf_for(i, 1, nr_nodes) {
-		u32 n = nearest(node, i);
-
-		if (!(tc->nodes & node_bit(n)))
-			continue;
-		if (!rule_spare(weight_of_node(n), committed_node(n, now)))
-			continue;
-		cpu = idle_in_node(p, tc->wide, n, 0);
-		if (cpu >= 0)
-			return cpu;
-	}
-	return -ENOENT;
-}
-
-/* An idle CPU for a task that belongs to @llc, or a negative number; @stat tells how far away. */
-static s32 idle_near(struct task_struct *p, struct task_ctx *tc, s32 prev_cpu, u32 llc, u32 *stat)
-{
-	struct cpu_ctx *prev = cpu_ctx_of(prev_cpu);
-	u32 node = node_of_llc(llc);
-	bool prev_ok = prev && prev->llc == llc &&
-		       (tc->wide || bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr));
-	s32 cpu;
-
-	*stat = STAT_IDLE_PREV;
-	if (prev_ok && (!smt_on || idle_core(prev_cpu, node)) &&
-	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
-		return prev_cpu;
-	*stat = STAT_IDLE_LLC;
-	if (smt_on) {
-		cpu = idle_in_llc(p, tc->wide, llc, SCX_PICK_IDLE_CORE);
-		if (cpu >= 0)
-			return cpu;
-		*stat = STAT_IDLE_PREV;
-		if (prev_ok && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
-			return prev_cpu;
-		*stat = STAT_IDLE_LLC;
-	}
-	cpu = idle_in_llc(p, tc->wide, llc, 0);
-	if (cpu >= 0)
-		return cpu;
-	*stat = STAT_IDLE_NODE;
-	if (nr_llcs_of(node) > 1) {
-		cpu = idle_in_node(p, tc->wide, node, 0);
-		if (cpu >= 0)
-			return cpu;
-	}
-	*stat = STAT_IDLE_REMOTE;
-	return nr_nodes > 1 ? idle_elsewhere(p, tc, node) : -ENOENT;
-}
-
-static s32 place_wakeup(struct task_struct *p, struct task_ctx *tc, s32 prev_cpu, u64 wake_flags)
-{
-	u32 this_cpu = bpf_get_smp_processor_id();
-	struct cpu_ctx *this = cpu_ctx_of(this_cpu);
-	struct cpu_ctx *prev = cpu_ctx_of(prev_cpu);
-	struct task_slot *slot = slot_of(tc);
-	u32 llc = wanted_llc(slot, tc), stat;
-	s32 cpu;
-
-	if (!this || !prev)
-		return prev_cpu;
-	if (llc != NO_LLC) {
-		wish_done(slot, llc);
-	} else {
-		llc = prev->llc;
-		if (sync_ns && wake_flags & SCX_WAKE_SYNC &&
-		    place_sync(p, tc, this_cpu, this, prev)) {
-			run_on_idle(p, tc, this_cpu, STAT_SYNC);
-			return this_cpu;
-		}
-	}
-	if (llc >= nr_llcs)
-		return prev_cpu;
-
-	cpu = idle_near(p, tc, prev_cpu, llc, &stat);
-	if (cpu >= 0) {
-		run_on_idle(p, tc, cpu, stat);
-		return cpu;
-	}
-	cpu = prev_cpu;
-	if (prev->llc != llc || (!tc->wide && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
-		cpu = any_cpu_in_llc(p, llc);
-	if (cpu < 0)	/* not allowed in its LLC any more: enqueue() sorts it out */
-		return prev_cpu;
-	return wait_in_llc(p, tc, llc, cpu);
 }
 
 #endif

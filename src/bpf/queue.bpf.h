@@ -70,8 +70,11 @@ static inline u32 class_of(const struct task_ctx *tc)
 	return tc->dom >= MAX_LLCS ? SERVED_CPU : SERVED_LLC;
 }
 
-/* Charge @p for what it has run since it was last charged. */
-static void account(struct task_struct *p, struct task_ctx *tc, struct cpu_ctx *cc)
+/*
+ * Charge @p for what it has run since it was last charged, and credit its node. Inlined by order: the
+ * compiler would not, and each task that stops pays for the call.
+ */
+static __always_inline void account(struct task_struct *p, struct task_ctx *tc, struct cpu_ctx *cc)
 {
 	u64 used = p->se.sum_exec_runtime - tc->last_exec;
 	u64 virt = charge(used, p->scx.weight);
@@ -82,6 +85,7 @@ static void account(struct task_struct *p, struct task_ctx *tc, struct cpu_ctx *
 	cc->served[class_of(tc)] += virt;
 	if (slot)
 		slot->runtime_ns += used;
+	faults_seen(p, tc, cc);
 }
 
 /* The clock of a queue is the virtual time of the latest task it let run. */

@@ -71,6 +71,13 @@ struct rule_fork {
 	u8 order[MAX_NODES];		/* the parent's node, then nearest first */
 };
 
+/* Besides, when the process of a new thread belongs somewhere: policy::locality::fork. */
+struct rule_home {
+	u64 nodes;			/* where it belongs; 0: nowhere in particular */
+	u32 usable[MAX_NODES];		/* by node: its CPUs that the task may use */
+	struct rule_fork there;		/* the state as if the parent were there; written by the rule */
+};
+
 /* The same for the LLCs of a node, relative to its first. */
 struct rule_llcs {
 	u64 allowed;			/* LLCs that the task may use */
@@ -243,6 +250,68 @@ RULE_CHOICE s32 rule_fork_node(const struct rule_fork *f, const struct fork_limi
 	stays = lim->judge == JUDGE_AFTER ? rule_stays(f, lim) :
 					    rule_stays_before(f, lim, local, idlest);
 	return stays ? local | FORK_TOLERATED << 8 : best | FORK_LEAST << 8;
+}
+
+/*
+ * The node for a new thread (R5, R8): one where its process belongs, if fork placement would keep it
+ * there were its parent there; else as if it belonged nowhere. Row n of @order is what
+ * rule_fork.order is for a parent on node n. Returns as rule_fork_node(), with enum home_why in bits
+ * 16 and up.
+ */
+static inline s32 rule_fork_home(const struct rule_fork *f, const struct fork_limits *lim,
+				 struct rule_home *home, const volatile u8 (*order)[MAX_NODES])
+{
+	struct rule_fork *there = &home->there;
+	s32 plain = rule_fork_node(f, lim), wanted, choice;
+	u32 i;
+
+	if (plain < 0 || !(f->allowed & home->nodes))
+		return plain;
+	__builtin_memcpy(there, f, sizeof(*there));
+	there->allowed = f->allowed & home->nodes;
+	wanted = rule_fork_node(there, lim);
+	if (wanted < 0)
+		return plain;
+	wanted &= 0xff;
+	if (wanted >= MAX_NODES || !rule_spare(f->weight[wanted], f->committed[wanted]))
+		return plain | HOME_NOT_TOLERATED << 16;
+
+	there->allowed = f->allowed;
+	there->usable = home->usable[wanted];
+	rule_for(i, f->nr) {
+		if (i >= MAX_NODES)
+			break;
+		there->order[i] = order[wanted][i];
+	}
+	choice = rule_fork_node(there, lim);
+	if (choice < 0 || (choice & 0xff) != wanted)
+		return plain | HOME_NOT_TOLERATED << 16;
+	return choice | HOME_PREFERRED << 16;
+}
+
+/*
+ * Would the state be tolerated with a waking task on node @to, which has a CPU to spare, against
+ * every other node that the task may use (R8)? ->committed is without the task; ->order and ->usable
+ * are not looked at. policy::locality::wake.
+ */
+RULE_CHOICE s32 rule_may_wake(const struct rule_fork *f, const struct fork_limits *lim, u32 to)
+{
+	u32 n;
+
+	if (!f || !lim || to >= MAX_NODES || to >= f->nr)
+		return 0;
+	if (!(f->allowed >> to & 1) || !rule_spare(f->weight[to], f->committed[to]))
+		return 0;
+	rule_for(n, f->nr) {
+		if (n >= MAX_NODES)
+			break;
+		if (n == to || !(f->allowed >> n & 1) || !f->weight[n])
+			continue;
+		if (!rule_tolerated((u64)f->committed[to] + 1, f->weight[to], f->committed[n],
+				    f->weight[n], lim->max_running[to], lim->max_imbalance))
+			return 0;
+	}
+	return 1;
 }
 
 /* Is the @i-th LLC a better place than the @best-th? @i is not before @best, but for ->first. */

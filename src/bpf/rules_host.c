@@ -12,6 +12,17 @@ s32 ballast_rule_fork_llc(const struct rule_llcs *l)
 	return rule_fork_llc(l);
 }
 
+s32 ballast_rule_fork_home(const struct rule_fork *f, const struct fork_limits *lim,
+			   struct rule_home *home, const volatile u8 (*order)[MAX_NODES])
+{
+	return rule_fork_home(f, lim, home, order);
+}
+
+s32 ballast_rule_may_wake(const struct rule_fork *f, const struct fork_limits *lim, u32 to)
+{
+	return rule_may_wake(f, lim, to);
+}
+
 u32 ballast_rule_spare(u32 weight, u32 committed)
 {
 	return rule_spare(weight, committed);

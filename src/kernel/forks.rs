@@ -9,9 +9,10 @@ use libbpf_rs::{RingBuffer, RingBufferBuilder};
 
 use super::intf;
 use super::load::Scheduler;
+use crate::policy::locality::fork::HomeWhy;
 use crate::policy::observation::Shape;
 use crate::policy::placement::ForkWhy;
-use crate::policy::record::ForkRecord;
+use crate::policy::record::{ForkRecord, HomeRecord};
 
 /// The event in `bytes`, unless they are too few.
 fn event(bytes: &[u8]) -> Option<intf::fork_event> {
@@ -29,6 +30,23 @@ fn why(why: u32) -> ForkWhy {
         intf::FORK_FULL => ForkWhy::Full,
         _ => ForkWhy::Least,
     }
+}
+
+fn home_why(why: u32) -> HomeWhy {
+    match why {
+        intf::HOME_PREFERRED => HomeWhy::Preferred,
+        intf::HOME_NOT_TOLERATED => HomeWhy::NotTolerated,
+        _ => HomeWhy::NoPreference,
+    }
+}
+
+/// What its process's preference had to do with it, if there is one.
+fn home(event: &intf::fork_event, nodes: usize) -> Option<HomeRecord> {
+    (event.prefers != 0).then(|| HomeRecord {
+        prefers: event.prefers,
+        usable: event.usable_on[..nodes].to_vec(),
+        why: home_why(event.home),
+    })
 }
 
 /// The record of an event; `None` if it names no node of the machine.
@@ -53,6 +71,7 @@ fn record(event: &intf::fork_event, shape: &Shape) -> Option<ForkRecord> {
         node: event.node,
         why: why(event.why),
         llc: event.llc,
+        home: home(event, nodes),
     })
 }
 

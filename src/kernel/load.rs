@@ -19,7 +19,7 @@ use super::intf;
 use super::limits::BpfLimits;
 use super::mapped::MappedArray;
 use super::skel::{BallastSkel, BallastSkelBuilder, OpenBallastSkel};
-use crate::cli::RunArgs;
+use crate::cli::{LocalityMode, RunArgs};
 use crate::machine::Machine;
 use crate::policy::placement::ForkLimits;
 
@@ -31,11 +31,36 @@ pub struct Scheduler<'obj> {
     pub(super) llcs: MappedArray<intf::llc_counters>,
     pub(super) cpus: MappedArray<intf::cpu_ctx>,
     limits: BpfLimits,
+    /// By slot and node, `None` when they are not collected.
+    pub(super) faults: Option<MappedArray<u64>>,
+    pub(super) nodes: usize,
+    /// Preferred nodes are looked at.
+    pub(super) preferring: bool,
     /// Newborn epochs, in ns; 0: newborns are not counted.
     pub(super) newborn_epoch_ns: u64,
 }
 
-/// Bytes for fork placements that are not written yet: about 5000 of them, emptied every tick.
+/// What BPF does for locality. All of it needs more than one node, and costs nothing when it is off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Locality {
+    /// Look at preferred nodes at forks and wake-ups.
+    pub preferred: bool,
+    /// Collect minor faults by node.
+    pub first_touch: bool,
+}
+
+impl Locality {
+    /// What the flags ask for on `machine`.
+    pub fn of(args: &RunArgs, machine: &Machine) -> Self {
+        let on = args.locality.locality != LocalityMode::Off && machine.nr_cpu_nodes() > 1;
+        Self {
+            preferred: on,
+            first_touch: on,
+        }
+    }
+}
+
+/// Bytes for fork placements that are not written yet: about 3700 of them, emptied every tick.
 const TRACE_BUFFER: u32 = 4 << 20;
 
 /// The kernel's own memory for the skeleton; outlives one load, is reused by the next.
@@ -56,7 +81,12 @@ fn ops_flags(args: &RunArgs, machine: &Machine) -> u64 {
     flags
 }
 
-fn set_constants(skel: &mut OpenBallastSkel<'_>, args: &RunArgs, machine: &Machine) -> Result<()> {
+fn set_constants(
+    skel: &mut OpenBallastSkel<'_>,
+    args: &RunArgs,
+    machine: &Machine,
+    locality: Locality,
+) -> Result<()> {
     let per_node = skel.struct_ops.ballast().flags & *compat::SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
     let ro = skel
         .maps
@@ -71,6 +101,8 @@ fn set_constants(skel: &mut OpenBallastSkel<'_>, args: &RunArgs, machine: &Machi
     ro.per_node_idle = per_node;
     ro.nr_slots = args.max_tasks;
     ro.tracing = args.trace.is_some();
+    ro.preferring = locality.preferred;
+    ro.first_touch = locality.first_touch;
     ro.slice_ns = args.slice_us * 1000;
     ro.slice_min_ns = args.slice_min_us.min(args.slice_us) * 1000;
     ro.pull_delay_ns = args.pull_delay_us * 1000;
@@ -104,12 +136,27 @@ fn newborn_epoch_ns(args: &RunArgs) -> u64 {
     args.newborn_ms * 1_000_000 / u64::from(intf::NEWBORN_BUCKETS)
 }
 
-fn set_sizes(skel: &mut OpenBallastSkel<'_>, args: &RunArgs, machine: &Machine) -> Result<()> {
+/// Words of the fault table.
+fn fault_words(args: &RunArgs, machine: &Machine) -> Result<u32> {
+    args.max_tasks
+        .checked_mul(machine.nr_cpu_nodes() as u32)
+        .context("--max-tasks times the nodes is too large for the table of faults")
+}
+
+fn set_sizes(
+    skel: &mut OpenBallastSkel<'_>,
+    args: &RunArgs,
+    machine: &Machine,
+    locality: Locality,
+) -> Result<()> {
     let cpu_ids = machine.nr_cpu_ids() as u32;
     let llcs = machine.llcs().len() as u32;
     let maps = &mut skel.maps;
     maps.slots.set_max_entries(args.max_tasks)?;
     maps.free_slots.set_max_entries(args.max_tasks)?;
+    if locality.first_touch {
+        maps.faults.set_max_entries(fault_words(args, machine)?)?;
+    }
     maps.llc_counts.set_max_entries(llcs)?;
     maps.llc_states.set_max_entries(llcs)?;
     maps.cpu_ctxs.set_max_entries(cpu_ids)?;
@@ -152,6 +199,7 @@ impl<'obj> Scheduler<'obj> {
         args: &RunArgs,
         machine: &Machine,
         limits: &ForkLimits,
+        locality: Locality,
         seq: u64,
         space: &'obj mut ObjectSpace,
     ) -> Result<Self> {
@@ -165,8 +213,8 @@ impl<'obj> Scheduler<'obj> {
         ops.exit_dump_len = args.exit_dump_len;
         ops.flags = ops_flags(args, machine);
         info!("ops flags: {:#x}", skel.struct_ops.ballast().flags);
-        set_constants(&mut skel, args, machine)?;
-        set_sizes(&mut skel, args, machine)?;
+        set_constants(&mut skel, args, machine, locality)?;
+        set_sizes(&mut skel, args, machine, locality)?;
 
         let mut skel = scx_ops_load!(skel, ballast, uei)?;
         let slots = MappedArray::new(&skel.maps.slots.as_fd(), args.max_tasks as usize)
@@ -176,6 +224,13 @@ impl<'obj> Scheduler<'obj> {
         let cpus = MappedArray::new(&skel.maps.cpu_ctxs.as_fd(), machine.nr_cpu_ids())
             .context("mapping the CPU table")?;
         set_cpus(&cpus, machine);
+        let faults = locality
+            .first_touch
+            .then(|| {
+                let words = fault_words(args, machine)? as usize;
+                MappedArray::new(&skel.maps.faults.as_fd(), words).context("mapping the faults")
+            })
+            .transpose()?;
         let map = MappedArray::new(&skel.maps.limits.as_fd(), 1).context("mapping the limits")?;
         let limits = BpfLimits::new(map, limits);
         let link =
@@ -191,6 +246,9 @@ impl<'obj> Scheduler<'obj> {
             llcs,
             cpus,
             limits,
+            faults,
+            nodes: machine.nr_cpu_nodes(),
+            preferring: locality.preferred,
             newborn_epoch_ns: newborn_epoch_ns(args),
         })
     }

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 /// Plain data as the C side lays it out: any bit pattern is a value of it.
 ///
 /// # Safety
-/// Only for `repr(C)` structs of integers.
+/// Only for integers and `repr(C)` structs of them.
 pub unsafe trait Shared: Copy {}
 
 // SAFETY: bound from src/bpf/intf.h; all of them are repr(C) and made of integers.
@@ -23,6 +23,9 @@ unsafe impl Shared for super::intf::llc_counters {}
 unsafe impl Shared for super::intf::cpu_ctx {}
 // SAFETY: as above.
 unsafe impl Shared for super::intf::fork_limits {}
+
+// SAFETY: an integer.
+unsafe impl Shared for u64 {}
 
 /// A mapped array of `len` elements.
 pub struct MappedArray<T: Shared> {

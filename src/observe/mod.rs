@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::cli::RunArgs;
 use crate::kernel::load::Scheduler;
-use crate::machine::Machine;
+use crate::machine::{Machine, NodeIdx};
 
 pub use report::Reporter;
 pub use stats::{NodeStats, Stats};
@@ -42,13 +42,19 @@ pub enum Request {
         pid: i32,
         node: u32,
     },
+    /// The process of thread `pid` belongs on the node with kernel id `node`, or nowhere.
+    Prefer {
+        pid: i32,
+        node: Option<u32>,
+    },
 }
 
 /// The main loop's answer.
 #[derive(Debug, Clone)]
 pub enum Answer {
     Stats(Box<Stats>),
-    Moved,
+    /// A wish or a preference is written.
+    Noted,
     Failed(String),
 }
 
@@ -69,16 +75,17 @@ fn ask_stats(channels: Channels<'_>) -> Result<Stats> {
     }
 }
 
-/// An argument of a move request.
+/// An argument of a request.
 fn number<T: std::str::FromStr>(args: &BTreeMap<String, String>, key: &str) -> Result<T> {
     let text = args
         .get(key)
-        .with_context(|| format!("a move needs '{key}'"))?;
+        .with_context(|| format!("'{key}' is missing"))?;
     text.parse()
         .map_err(|_| anyhow!("{key}: '{text}' is not a number"))
 }
 
-/// The targets that the server offers: `top` (the statistics) and `move` (a wanted home).
+/// The targets that the server offers: `top` (the statistics) and, for experiments, `move` (a wanted
+/// home) and `prefer` (where a process belongs, until locality finds out itself).
 pub fn server_data() -> StatsServerData<Request, Answer> {
     let open_top: Box<dyn StatsOpener<Request, Answer>> = Box::new(|channels| {
         let mut last = ask_stats(channels)?;
@@ -100,6 +107,17 @@ pub fn server_data() -> StatsServerData<Request, Answer> {
         });
         Ok(read)
     });
+    let open_prefer: Box<dyn StatsOpener<Request, Answer>> = Box::new(|_channels| {
+        let read: Box<dyn StatsReader<Request, Answer>> = Box::new(|args, channels| {
+            let node = args.contains_key("node").then(|| number(args, "node"));
+            let request = Request::Prefer {
+                pid: number(args, "pid")?,
+                node: node.transpose()?,
+            };
+            ask(request, channels).map(|_| Value::from("preferred"))
+        });
+        Ok(read)
+    });
     StatsServerData::new()
         .add_meta(NodeStats::meta())
         .add_meta(Stats::meta())
@@ -117,15 +135,33 @@ pub fn server_data() -> StatsServerData<Request, Answer> {
                 close: None,
             },
         )
+        .add_ops(
+            "prefer",
+            StatsOps {
+                open: open_prefer,
+                close: None,
+            },
+        )
+}
+
+/// The dense index of the node with kernel id `node`.
+fn cpu_node(machine: &Machine, node: u32) -> Result<NodeIdx> {
+    let found = machine.node_by_id(node).filter(|n| !n.memory_only);
+    Ok(found
+        .with_context(|| format!("there is no node {node} with CPUs"))?
+        .idx)
 }
 
 /// Carry out a move request.
 pub fn move_task(sched: &Scheduler<'_>, machine: &Machine, pid: i32, node: u32) -> Result<()> {
-    let target = machine
-        .node_by_id(node)
-        .filter(|n| !n.memory_only)
-        .with_context(|| format!("there is no node {node} with CPUs"))?;
-    Ok(sched.want(machine, pid, target.idx)?)
+    Ok(sched.want(machine, pid, cpu_node(machine, node)?)?)
+}
+
+/// Carry out a prefer request.
+pub fn prefer(sched: &Scheduler<'_>, machine: &Machine, pid: i32, node: Option<u32>) -> Result<()> {
+    let node = node.map(|node| cpu_node(machine, node)).transpose()?;
+    let bits = node.map_or(0, |node| 1 << node.0);
+    Ok(sched.prefer_process(pid, bits)?)
 }
 
 /// `--help-stats`.

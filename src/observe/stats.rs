@@ -48,10 +48,14 @@ pub struct Stats {
     pub fork_local: u64,
     #[stat(desc = "forks placed on another node")]
     pub fork_remote: u64,
-    #[stat(desc = "forks placed on the parent's node although another had less (R1, R2)")]
+    #[stat(
+        desc = "forks placed on the parent's node, or their process's, although another had less (R1, R2)"
+    )]
     pub fork_tolerated: u64,
     #[stat(desc = "forks placed while no allowed node had spare")]
     pub fork_full: u64,
+    #[stat(desc = "new threads placed where their process belongs (R8); the above count them too")]
+    pub fork_preferred: u64,
     #[stat(desc = "dispatches to the idle previous CPU")]
     pub idle_prev: u64,
     #[stat(desc = "dispatches to an idle CPU of the same LLC")]
@@ -60,6 +64,10 @@ pub struct Stats {
     pub idle_node: u64,
     #[stat(desc = "dispatches to an idle CPU of another node, the own one having no spare")]
     pub idle_remote: u64,
+    #[stat(
+        desc = "dispatches to an idle CPU of a node where the task belongs, off it before (R8)"
+    )]
+    pub idle_preferred: u64,
     #[stat(desc = "wakees left behind a waker about to sleep")]
     pub sync: u64,
     #[stat(desc = "tasks put in an LLC queue")]
@@ -133,10 +141,12 @@ impl Stats {
             fork_remote,
             fork_tolerated,
             fork_full,
+            fork_preferred,
             idle_prev,
             idle_llc,
             idle_node,
             idle_remote,
+            idle_preferred,
             sync,
             queued_llc,
             queued_cpu,
@@ -188,15 +198,17 @@ impl Stats {
         }
         writeln!(
             out,
-            "forks: local {} (tolerated {}) remote {} full {}  idle: prev {} llc {} node {} remote {}  sync {}",
+            "forks: local {} (tolerated {}) remote {} full {} preferred {}  idle: prev {} llc {} node {} remote {} preferred {}  sync {}",
             self.fork_local,
             self.fork_tolerated,
             self.fork_remote,
             self.fork_full,
+            self.fork_preferred,
             self.idle_prev,
             self.idle_llc,
             self.idle_node,
             self.idle_remote,
+            self.idle_preferred,
             self.sync
         )?;
         writeln!(

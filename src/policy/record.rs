@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::balance::{Balancer, Decisions};
 use super::compile::Limits;
+use super::locality::fork::{HomeChoice, HomeWhy, fork_home};
 use super::observation::{Observation, Shape};
-use super::placement::{ForkChoice, ForkState, ForkWhy, fork_llc, fork_node};
+use super::placement::{ForkState, ForkWhy, fork_llc};
 
-/// Version of the format; counts up when a field changes its meaning or goes.
+/// Version of the format; counts up when a field changes its meaning or goes. What is added and may be
+/// missing leaves it: older traces are read, and older versions tell the new decisions from their own.
 pub const FORMAT: u32 = 1;
 
 /// What holds for the lines that follow.
@@ -49,6 +51,19 @@ pub struct ForkRecord {
     pub node: u32,
     pub why: ForkWhy,
     pub llc: u32,
+    /// Of a new thread whose process belongs somewhere; missing in traces of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<HomeRecord>,
+}
+
+/// What the preference of its process had to do with the placement of a new thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HomeRecord {
+    /// As the arguments of [`fork_home`]: where the process belongs, and the CPUs of each node that the
+    /// thread may use.
+    pub prefers: u64,
+    pub usable: Vec<u32>,
+    pub why: HomeWhy,
 }
 
 /// A tick in which there was something to decide.
@@ -140,9 +155,12 @@ fn check_fork(header: &Header, fork: &ForkRecord) -> Result<(), String> {
         order,
         usable: fork.usable,
     };
-    let choice = fork_node(&state, &header.limits.fork);
-    let recorded = ForkChoice {
+    let home = fork.home.as_ref();
+    let (prefers, usable) = home.map_or((0, &[][..]), |home| (home.prefers, &home.usable));
+    let choice = fork_home(&state, &header.limits.fork, prefers, &shape.order, usable);
+    let recorded = HomeChoice {
         node: fork.node,
+        home: home.map_or(HomeWhy::NoPreference, |home| home.why),
         why: fork.why,
     };
     if choice != Some(recorded) {

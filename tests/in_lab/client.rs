@@ -67,6 +67,13 @@ impl Client {
         )
     }
 
+    /// Say that the process of thread `pid` belongs on the node with kernel id `node`, or nowhere.
+    pub fn prefer(&mut self, pid: i32, node: Option<u32>) -> Result<Value, String> {
+        let mut args = vec![("pid", pid.to_string())];
+        args.extend(node.map(|node| ("node", node.to_string())));
+        self.ask("prefer", &args)
+    }
+
     /// Ask for `task` to be moved to node `to` of `nodes`, and wait until it runs there: a running
     /// task goes at its next tick (4 ms), a sleeping one at its next wake-up, a waiting one after its
     /// turn. Returns what happened meanwhile.

@@ -34,8 +34,10 @@ mod running {
     mod counters;
     mod daemon;
     mod fairness;
+    mod first_touch;
     mod forks;
     mod moves;
+    mod preferred;
 }
 
 /// With schedulers that tests start themselves, or none.

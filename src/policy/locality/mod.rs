@@ -21,6 +21,7 @@
 //! | [`decide`] | moves and swaps of a tick | R4, R8 |
 //! | `swap` | ... and with whom | R4 |
 //! | [`fork`] | where a new thread goes | R5, R8 |
+//! | [`wake`] | whether a woken task may go back to its node | R8 |
 //! | [`record`] | a tick with all that it was decided by; deciding it again | |
 //! | [`pull`] | which tasks the balancer takes first | R8 |
 //!
@@ -45,4 +46,5 @@ pub mod sampling;
 pub mod score;
 mod swap;
 pub mod view;
+pub mod wake;
 mod want;

@@ -12,6 +12,7 @@
 //! | [`kernel`] | the kernel dispatcher's Rust half: check, load, observe, apply |
 //! | [`balancer`] | the tick: observe, decide, apply |
 //! | [`daemon`] | the main loop: tick, requests, shutdown, restart |
+//! | [`locked`] | the daemon's memory stays in memory |
 //! | [`memory`] | where the memory of processes lies; a thread of its own |
 //! | [`observe`] | statistics server and monitor |
 //! | [`topology`] | the `topology` command's output |
@@ -25,6 +26,7 @@ pub mod cli;
 pub mod compare;
 pub mod daemon;
 pub mod kernel;
+pub mod locked;
 pub mod machine;
 pub mod memory;
 pub mod observe;

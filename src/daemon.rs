@@ -20,6 +20,7 @@ use crate::cli::{LocalityMode, RunArgs, VERSION};
 use crate::kernel::check;
 use crate::kernel::load::{Locality, ObjectSpace, Scheduler, hotplug_seq};
 use crate::kernel::stat;
+use crate::locked::lock_memory;
 use crate::machine::Machine;
 use crate::observe::{self, Answer, Reporter, Request, Trace};
 
@@ -80,18 +81,6 @@ fn signals() -> Result<Receiver<()>> {
     })
     .context("installing the signal handler")?;
     Ok(rx)
-}
-
-/// Keep what we have touched in memory, now and later.
-fn lock_memory() {
-    // SAFETY: flags only; a failure leaves everything as it was.
-    let done = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
-    if done != 0 {
-        warn!(
-            "cannot lock memory ({}): the daemon may stall under memory pressure",
-            std::io::Error::last_os_error()
-        );
-    }
 }
 
 fn announce(args: &RunArgs, machine: &Machine) {

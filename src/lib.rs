@@ -13,6 +13,7 @@
 //! | [`balancer`] | the tick: observe, decide, apply |
 //! | [`daemon`] | the main loop: tick, requests, shutdown, restart |
 //! | [`locality`] | what feeds the policy of locality, and carries it out |
+//! | [`locked`] | the daemon's memory stays in memory |
 //! | [`memory`] | where the memory of processes lies; a thread of its own |
 //! | [`observe`] | statistics server and monitor |
 //! | [`topology`] | the `topology` command's output |
@@ -27,6 +28,7 @@ pub mod compare;
 pub mod daemon;
 pub mod kernel;
 pub mod locality;
+pub mod locked;
 pub mod machine;
 pub mod memory;
 pub mod observe;

@@ -39,7 +39,8 @@ fn built_in_suites_resolve_on_machines_of_all_sizes() {
             let resolved = resolve(name, &host);
             // tbench's load is a file that this host need not have.
             let has_load = Path::new("/usr/share/dbench/client.txt").exists();
-            let runs = (name != "tbench" || has_load) && (name != "autonuma" || host.nodes > 1);
+            let has_nodes = host.nodes > 1 || !["autonuma", "locality"].contains(&name);
+            let runs = has_nodes && (name != "tbench" || has_load);
             assert_eq!(!resolved.benchmarks.is_empty(), runs, "{name} on {machine}");
             assert_eq!(primaries(&resolved) > 0, runs, "{name} on {machine}");
             assert!(primaries(&resolved) <= 5, "{name} on {machine}");
@@ -155,7 +156,9 @@ fn what_is_missing_is_skipped_with_how_to_get_it() {
     let mg = "mg.D: mpiexec.hydra is not installed: apt-get install mpich; mg.D.x is not installed: source: ";
     assert!(lines("nas", &host)[0].starts_with(mg));
     assert_eq!(resolve("quick", &host).benchmarks.len(), 5);
-    for suite in Suite::builtin_names().filter(|name| *name != "quick") {
+    // They run what is built in.
+    assert!(lines("locality", &host).is_empty());
+    for suite in Suite::builtin_names().filter(|name| !["quick", "locality"].contains(name)) {
         assert!(resolve(suite, &host).benchmarks.is_empty(), "{suite}");
         assert!(!lines(suite, &host).is_empty(), "{suite}");
     }
@@ -223,10 +226,51 @@ fn rates_have_harmonic_means_and_times_arithmetic_ones() {
             .flat_map(|b| &b.metrics)
         {
             let expected = match (metric.better, &*metric.name) {
-                (Better::Higher, "tolerated") | (Better::Lower, _) => Mean::Arithmetic,
+                (Better::Higher, "tolerated" | "local_5s" | "local_30s") | (Better::Lower, _) => {
+                    Mean::Arithmetic
+                }
                 (Better::Higher, _) => Mean::Harmonic,
             };
             assert_eq!(metric.mean, expected, "{name} {}", metric.name);
+        }
+    }
+}
+
+/// Memory of a case is a part of the machine's, and of a node's where it begins on one.
+#[test]
+fn cases_of_locality_fit_into_their_nodes() {
+    for machine in MACHINES {
+        let mut host = host(machine);
+        for memory in [2048, 1 << 20] {
+            host.memory_mib = Some(memory * host.nodes);
+            for benchmark in resolve("locality", &host).benchmarks {
+                let words: Vec<&str> = benchmark.command.split(' ').collect();
+                let value = |flag: &str| -> u64 {
+                    let at = words.iter().position(|word| *word == flag);
+                    at.map_or(0, |at| words[at + 1].parse().unwrap())
+                };
+                let (processes, threads) = (value("--processes"), value("--threads"));
+                let shared = match words.contains(&"--shared-between-processes") {
+                    true => value("--shared-mib"),
+                    false => processes * value("--shared-mib"),
+                };
+                let all = shared + processes * threads * value("--local-mib");
+                let one_node = !["each", "interleave"]
+                    .iter()
+                    .any(|word| words.contains(word))
+                    || words.contains(&"0");
+                let room = if one_node {
+                    memory
+                } else {
+                    memory * host.nodes
+                };
+                let least = 8 * host.cpus.max(2);
+                assert!(
+                    all <= (room / 2).max(least),
+                    "{machine}: {}",
+                    benchmark.command
+                );
+            }
         }
     }
 }
@@ -253,7 +297,13 @@ fn the_suites_of_the_lab_resolve_on_its_machines() {
         }
     }
     // What the demonstration asks for.
-    for wanted in ["fork-burst/8", "pipe", "hackbench/2", "pair-cross-node"] {
+    for wanted in [
+        "fork-burst/8",
+        "pipe",
+        "hackbench/2",
+        "pair-cross-node",
+        "larger-than-a-node",
+    ] {
         assert!(names.contains(wanted), "{wanted} is not among {names:?}");
     }
 }

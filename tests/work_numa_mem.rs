@@ -22,6 +22,11 @@ fn plausible(values: &HashMap<String, String>) {
     let (samples, processes) = (number(values, "samples"), number(values, "processes"));
     assert!(samples >= processes, "{values:?}");
     assert!(number(values, "run_ms") <= number(values, "wall_ms"));
+    assert!(number(values, "sys_ms") >= 0.0);
+    if values["moved_pages_share"] != "not-available" {
+        let moved = number(values, "moved_pages_share");
+        assert!((0.0..=1.0).contains(&moved), "{values:?}");
+    }
     assert!(number(values, "moved_threads") <= number(values, "migrations"));
     if number(values, "nodes") == 1.0 {
         for key in ["local_start", "local_mean", "local_end", "one_node"] {
@@ -31,6 +36,7 @@ fn plausible(values: &HashMap<String, String>) {
             );
         }
         assert_eq!(number(values, "migrations"), 0.0);
+        assert!(["0.000", "not-available"].contains(&&*values["moved_pages_share"]));
         let (converged, settled) = (number(values, "converged_ms"), number(values, "settled_ms"));
         assert!(converged == settled && settled <= number(values, "wall_ms"));
     }
@@ -100,6 +106,118 @@ fn every_thread_process_and_look_has_a_line() {
     assert_eq!(with(" sample "), samples, "{text}");
 }
 
+/// The number of a node with CPUs that this process may use.
+fn own_node() -> u32 {
+    let mut node = 0_u32;
+    let nothing = std::ptr::null_mut::<u32>();
+    // SAFETY: a u32 to write to; nothing else is asked for.
+    unsafe { libc::syscall(libc::SYS_getcpu, nothing, &raw mut node, nothing) };
+    node
+}
+
+/// Everything may be confined at first, and works all the same.
+#[test]
+fn memory_and_threads_begin_where_they_are_told() {
+    let node = own_node();
+    for (flags, memory, start) in [
+        (
+            format!("--memory-on {node}"),
+            node.to_string(),
+            "default".into(),
+        ),
+        (
+            format!("--start-on {node}"),
+            "default".into(),
+            node.to_string(),
+        ),
+        (
+            "--memory-on each --start-on next".into(),
+            "each".into(),
+            "next".into(),
+        ),
+        (
+            "--memory-on next --first-touch main".into(),
+            "next".into(),
+            "default".to_owned(),
+        ),
+    ] {
+        let line = format!("numa-mem --shared-mib 1 --local-mib 1 --rounds 4 {flags}");
+        let values = result(&line);
+        assert_eq!(
+            (&values["memory_on"], &values["start_on"]),
+            (&memory, &start)
+        );
+        assert_eq!(values["policy"], "default");
+        assert_eq!(number(&values, "rounds"), 4.0);
+        plausible(&values);
+    }
+}
+
+/// One piece of memory instead of three, and each process comes by all of it.
+#[test]
+fn processes_share_memory() {
+    let line = "numa-mem --processes 3 --threads 1 --shared-mib 3 --rounds 3";
+    for flags in ["", "--first-touch main", "--local-mib 1 --order random"] {
+        let values = result(&format!("{line} --shared-between-processes {flags}"));
+        assert_eq!(values["shared_between_processes"], "yes");
+        let own = number(&values, "local_mib");
+        let (done, all) = (done_mib(&values), 3.0 * 3.0 * (3.0 + own));
+        assert!((done / all - 1.0).abs() < 0.02, "{values:?}");
+        if values["absent_pages"] != "not-available" {
+            assert_eq!(number(&values, "absent_pages"), 0.0, "{values:?}");
+        }
+        plausible(&values);
+    }
+    assert_eq!(result(line)["shared_between_processes"], "no");
+}
+
+/// A window has a share if the run was long enough, and the line has a key for each that was asked for.
+#[test]
+fn shares_are_told_at_the_times_that_were_asked_for() {
+    let line = "numa-mem --processes 1 --shared-mib 1";
+    let values = result(&format!(
+        "{line} --seconds 1.2 --report-at 1,2 --sample-ms 50"
+    ));
+    assert_eq!(values["local_2s"], "not-available");
+    if number(&values, "nodes") == 1.0 {
+        assert_eq!(values["local_1s"], values["local_mean"], "{values:?}");
+    }
+    plausible(&values);
+    // No look is due in the last second before 1 s, but for the first one.
+    let values = result(&format!(
+        "{line} --seconds 1.1 --report-at 1 --sample-ms 60000"
+    ));
+    assert_eq!(values["local_1s"], "not-available");
+    assert!(!result(&format!("{line} --rounds 1")).contains_key("local_1s"));
+}
+
+/// Not every kernel and sandbox lets memory have a policy; then nothing is measured.
+#[test]
+fn memory_has_the_policy_that_was_asked_for_or_is_refused() {
+    let node = own_node();
+    for policy in [
+        format!("bind:{node}"),
+        format!("prefer:{node}"),
+        "interleave".into(),
+    ] {
+        for more in ["", "--shared-between-processes"] {
+            let line = format!("numa-mem --shared-mib 1 --rounds 2 --policy {policy} {more}");
+            let output = work(&line);
+            if output.status.success() {
+                let text = String::from_utf8(output.stdout).expect("output is text");
+                assert!(text.contains(&format!(" policy={policy} ")), "{text}");
+                plausible(&result(&line));
+            } else {
+                let errors = String::from_utf8_lossy(&output.stderr);
+                assert!(
+                    errors.contains(&format!("policy {policy}: mbind: ")),
+                    "{errors}"
+                );
+            }
+        }
+    }
+}
+
 /// What the kernel refuses to tell is not a number, and everything else is still measured.
 #[test]
 fn a_refused_question_is_not_available() {
@@ -121,7 +239,13 @@ fn a_refused_question_is_not_available() {
             "{text}"
         );
         assert!(text.contains(why), "{text}");
-        for key in ["local_start", "local_mean", "local_end", "absent_pages"] {
+        for key in [
+            "local_start",
+            "local_mean",
+            "local_end",
+            "absent_pages",
+            "moved_pages_share",
+        ] {
             assert!(text.contains(&format!(" {key}=not-available ")), "{text}");
         }
         assert!(text.contains(" rounds=2 "), "{text}");
@@ -182,6 +306,15 @@ fn bad_arguments_are_refused() {
         "numa-mem --sample-ms 0",
         "numa-mem --sample-pages 0",
         "numa-mem --shared-mib 0",
+        "numa-mem --memory-on all",
+        "numa-mem --start-on -1",
+        "numa-mem --policy bind",
+        "numa-mem --policy local:0",
+        "numa-mem --policy interleave --memory-on 0",
+        "numa-mem --shared-mib 0 --local-mib 1 --shared-between-processes",
+        "numa-mem --report-at 5,5",
+        "numa-mem --report-at 0",
+        "numa-mem --report-at 1.5",
         "numa-mem --processes 1024 --threads 5 --shared-mib 1",
     ] {
         assert_eq!(work(line).status.code(), Some(2), "{line}");
@@ -199,6 +332,9 @@ fn what_the_machine_cannot_give_is_an_error() {
             "numa-mem --local-mib 1048576 --threads 1024",
             "are available",
         ),
+        ("numa-mem --memory-on 1000", "node 1000 has no CPU"),
+        ("numa-mem --start-on 1000", "node 1000 has no CPU"),
+        ("numa-mem --policy bind:1000", "there is no node 1000"),
     ] {
         let output = work(line);
         let errors = String::from_utf8_lossy(&output.stderr);

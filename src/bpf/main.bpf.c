@@ -275,8 +275,12 @@ void BPF_STRUCT_OPS(ballast_tick, struct task_struct *p)
 	count_running(tc, cc->llc);
 	/* One that never stops touches memory too. */
 	faults_seen(p, tc, cc);
-	/* Make way for a task that was left behind this one, or for this one's own new home. */
-	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 ||
+	/*
+	 * Make way for a task that was left behind this one, unless it is about to sleep by its own
+	 * word: between wake-up and sleep a tick means nothing. The next one would find it out. And make
+	 * way for this one's own new home.
+	 */
+	if ((scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0 && !sync_is_fresh(tc)) ||
 	    wanted_llc(slot_of(tc), tc) != NO_LLC)
 		scx_bpf_task_set_slice(p, 0);
 	sweep(cc, cpu);

@@ -33,6 +33,12 @@ static void sync_kept(struct task_ctx *tc, u64 now)
 	tc->sync_at = 0;
 }
 
+/* Did the task say so lately that it is about to sleep that it may still keep its word? */
+static bool sync_is_fresh(const struct task_ctx *tc)
+{
+	return tc->sync_at && time_delta(scx_bpf_now(), tc->sync_at) <= sync_ns;
+}
+
 /*
  * May a SYNC wake-up bring its wakee from node @from to node @to? If the state after it is tolerated:
  * the waker is about to sleep and the wakee takes its place, so that is what is counted now. A wakee
@@ -55,7 +61,7 @@ static bool sync_may_cross(const struct task_ctx *tc, u32 to, u32 from)
  * Leave the wakee behind its waker when the waker says that it is about to sleep (SYNC) and has
  * kept its word before: no interrupt, no cold cache. A waker that goes on running after such
  * wake-ups is not believed again until its average says otherwise; tick() ends its slice so that
- * the wakee waits for one tick at most.
+ * the wakee waits for two ticks at most.
  */
 static bool place_sync(struct task_struct *p, struct task_ctx *tc, u32 this_cpu,
 		       struct cpu_ctx *this, struct cpu_ctx *prev)

@@ -30,7 +30,16 @@ pub enum HugePages {
     Avoid,
 }
 
-/// Private memory of this process.
+/// Who sees what is written to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// This process alone.
+    Process,
+    /// The processes that it forks later, too.
+    Children,
+}
+
+/// Memory of this process, or of it and its children.
 pub struct Arena {
     words: NonNull<AtomicU64>,
     len: usize,
@@ -45,15 +54,19 @@ unsafe impl Sync for Arena {}
 
 impl Arena {
     /// Memory of so many MiB, at least one, none of it touched yet.
-    pub fn new(mib: u32, huge_pages: HugePages) -> io::Result<Arena> {
+    pub fn new(mib: u32, huge_pages: HugePages, reach: Reach) -> io::Result<Arena> {
         let bytes = mib.max(1) as usize * (1 << 20);
+        let flags = match reach {
+            Reach::Process => libc::MAP_PRIVATE,
+            Reach::Children => libc::MAP_SHARED,
+        };
         // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
         let memory = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                flags | libc::MAP_ANONYMOUS,
                 -1,
                 0,
             )
@@ -77,9 +90,8 @@ impl Arena {
             HugePages::Advise => libc::MADV_HUGEPAGE,
             HugePages::Avoid => libc::MADV_NOHUGEPAGE,
         };
-        let bytes = self.len * size_of::<AtomicU64>();
         // SAFETY: the range is the mapping of `self`; neither advice changes what it holds.
-        let result = unsafe { libc::madvise(self.words.as_ptr().cast(), bytes, advice) };
+        let result = unsafe { libc::madvise(self.words.as_ptr().cast(), self.bytes(), advice) };
         match (result, huge_pages) {
             // A kernel without huge pages avoids them anyway.
             (0, _) | (_, HugePages::Avoid) => Ok(()),
@@ -95,6 +107,10 @@ impl Arena {
 
     pub fn start(&self) -> *const u8 {
         self.words.as_ptr().cast()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.len * size_of::<AtomicU64>()
     }
 
     /// How many pages it has.
@@ -124,9 +140,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        let bytes = self.len * size_of::<AtomicU64>();
         // SAFETY: the mapping was made by `new` with this length, and no reference outlives `self`.
-        unsafe { libc::munmap(self.words.as_ptr().cast(), bytes) };
+        unsafe { libc::munmap(self.words.as_ptr().cast(), self.bytes()) };
     }
 }
 
@@ -142,7 +157,7 @@ mod tests {
 
     #[test]
     fn every_line_of_a_page_is_written() {
-        let arena = Arena::new(1, HugePages::Avoid).unwrap();
+        let arena = Arena::new(1, HugePages::Avoid, Reach::Process).unwrap();
         assert_eq!(arena.pages() * page_size(), 1 << 20);
         arena.work_on(1);
         arena.work_on(arena.pages());
@@ -157,7 +172,7 @@ mod tests {
 
     #[test]
     fn touching_is_one_word_of_each_page() {
-        let arena = Arena::new(1, HugePages::Default).unwrap();
+        let arena = Arena::new(1, HugePages::Default, Reach::Children).unwrap();
         arena.touch(3..5);
         let written = |word: &&AtomicU64| word.load(Ordering::Relaxed) != 0;
         assert_eq!(arena.words().iter().filter(written).count(), 2);

@@ -172,6 +172,18 @@ impl NodeMap {
         &self.weights
     }
 
+    /// The kernel's ids of all nodes; those that have CPUs come first, in the order of the indices.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// The CPUs of a node, by dense index, that the calling thread may use.
+    pub fn cpus_of(&self, node: usize) -> Result<CpuSet> {
+        let allowed = CpuSet::allowed()?;
+        let own = |&cpu: &u32| self.node_of(cpu).map(usize::from) == Some(node);
+        Ok(CpuSet::of(&allowed.iter().filter(own).collect::<Vec<_>>()))
+    }
+
     /// Per node that has CPUs: up to how many tasks it counts as lightly loaded (imb_numa_nr).
     pub fn limits(&self) -> &[u32] {
         &self.limits
@@ -187,6 +199,19 @@ impl NodeMap {
             counts[usize::from(node)] += 1;
         }
         Ok(counts)
+    }
+}
+
+#[cfg(test)]
+impl NodeMap {
+    /// Nodes with these ids and numbers of CPUs that may be used, for tests.
+    pub fn with_weights(nodes: &[(u32, u32)]) -> NodeMap {
+        NodeMap {
+            node_of_cpu: Vec::new(),
+            ids: nodes.iter().map(|&(id, _)| id).collect(),
+            weights: nodes.iter().map(|&(_, weight)| weight).collect(),
+            limits: vec![1; nodes.len()],
+        }
     }
 }
 

@@ -2,16 +2,19 @@
 //! A thread of `work numa-mem`: round after round it reads and writes all memory of its own, and all that
 //! the threads of its process share.
 //!
-//! Threads do not wait for each other once all of all processes have begun. Each says where it runs after
-//! every 64 KiB, so that its leader knows it a fraction of a millisecond late.
+//! Threads do not wait for each other once all of all processes have begun. Each says after every 64 KiB
+//! where it runs, and how much it has worked on there so far, so that its leader knows it a fraction of a
+//! millisecond late. A stretch that is split between two nodes counts on the second.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::arena::{Arena, part_of};
 use super::clock;
-use super::numa_task::{FirstTouch, Order, Places, Plan};
+use super::numa_begin::Beginning;
+use super::numa_plan::{FirstTouch, Order, Plan};
+use super::numa_task::{ELSEWHERE, PLACES, Places, WorkerSlot};
 use super::times::Recorder;
 use super::watch::Watch;
 
@@ -24,6 +27,7 @@ pub struct Worker {
     pub process: usize,
     pub thread: usize,
     pub places: Places,
+    pub beginning: Beginning,
     /// Of the run, in nanoseconds, if it has one.
     pub length: Option<u64>,
     pub shared: Option<Arc<Arena>>,
@@ -35,27 +39,27 @@ impl Worker {
     pub fn live(&self) -> io::Result<()> {
         let slot = &self.places.workers_of(&self.plan, self.process)[self.thread];
         if self.plan.first_touch == FirstTouch::Threads {
+            self.beginning.before_touching()?;
             self.touch();
         }
+        self.beginning.before_start()?;
         let routes = self.routes();
         let mut times = Recorder::new()?;
         // The gate may open late, and the leader looks as soon as it does.
         slot.node
             .store(Watch::begin().node.saturating_add(1), Relaxed);
         let start = self.places.gate[0].pass()?;
-        let mut watch = Watch::begin();
-        slot.first.store(watch.node.saturating_add(1), Relaxed);
-        slot.node.store(watch.node.saturating_add(1), Relaxed);
+        self.beginning.after_start()?;
+        let mut progress = Progress::begin(slot, &self.places);
 
         let until = self.length.map_or(u64::MAX, |length| start + length);
-        let (mut pages, mut rounds, mut begun) = (0, 0, start);
+        let (mut rounds, mut begun) = (0, start);
         'run: while self.plan.rounds.is_none_or(|wanted| rounds < wanted) {
             for (arena, page) in routes.iter().flat_map(Route::pages) {
                 arena.work_on(page);
-                pages += 1;
-                if pages % STRETCH == 0 {
-                    watch.look();
-                    slot.node.store(watch.node.saturating_add(1), Relaxed);
+                progress.pages += 1;
+                if progress.pages.is_multiple_of(STRETCH) {
+                    progress.tell();
                     if clock::now() >= until {
                         break 'run;
                     }
@@ -67,10 +71,9 @@ impl Worker {
             begun = now;
         }
         slot.end.store(clock::now(), Relaxed);
-        slot.node_changes.store(watch.node_changes, Relaxed);
         slot.rounds.store(rounds, Relaxed);
-        slot.pages.store(pages, Relaxed);
         times.send(&slot.round_times);
+        progress.end();
         Ok(())
     }
 
@@ -79,15 +82,15 @@ impl Worker {
             local.touch(0..local.pages());
         }
         if let Some(shared) = &self.shared {
-            let threads = self.plan.threads as usize;
-            shared.touch(part_of(shared.pages(), self.thread, threads));
+            let (part, parts) = self.plan.own_part(self.process, self.thread);
+            shared.touch(part_of(shared.pages(), part, parts));
         }
     }
 
     /// The way of a round: its own memory, then what is shared.
     fn routes(&self) -> Vec<Route> {
         let mut rng = self.plan.rng(self.process, self.thread + 1);
-        let threads = self.plan.threads as usize;
+        let (own_part, parts) = self.plan.own_part(self.process, self.thread);
         let mut route = |arena: &Arc<Arena>, part: usize, parts: usize| {
             let first = part_of(arena.pages(), part, parts).start;
             let shuffled = match self.plan.order {
@@ -105,13 +108,64 @@ impl Worker {
             }
         };
         let local = self.local.iter().map(|arena| (arena, 0, 1));
-        let shared = self
-            .shared
-            .iter()
-            .map(|arena| (arena, self.thread, threads));
+        let shared = self.shared.iter().map(|arena| (arena, own_part, parts));
         let all = local.chain(shared);
         all.map(|(arena, part, parts)| route(arena, part, parts))
             .collect()
+    }
+}
+
+/// What a worker tells while it works.
+struct Progress<'a> {
+    slot: &'a WorkerSlot,
+    places: &'a Places,
+    watch: Watch,
+    /// Pages worked on, up to now, up to the last word about it, and by place.
+    pages: u64,
+    told: u64,
+    done: [u64; PLACES],
+}
+
+impl<'a> Progress<'a> {
+    fn begin(slot: &'a WorkerSlot, places: &'a Places) -> Progress<'a> {
+        let watch = Watch::begin();
+        let node = watch.node.saturating_add(1);
+        slot.first.store(node, Relaxed);
+        slot.node.store(node, Relaxed);
+        // SAFETY: takes no arguments.
+        let thread = unsafe { libc::gettid() };
+        slot.thread.store(thread as u32, Relaxed);
+        // Not 0, which is "not yet"; and with it the leader sees the thread's id.
+        slot.cpu_begin
+            .store(clock::thread_cpu_time().max(1), Release);
+        Progress {
+            slot,
+            places,
+            watch,
+            pages: 0,
+            told: 0,
+            done: [0; PLACES],
+        }
+    }
+
+    fn tell(&mut self) {
+        self.watch.look();
+        let node = self.watch.node.saturating_add(1);
+        self.slot.node.store(node, Relaxed);
+        let place = self.places.nodes.node_of(self.watch.cpu);
+        let place = place.map_or(ELSEWHERE, usize::from);
+        self.done[place] += self.pages - self.told;
+        self.told = self.pages;
+        self.slot.done[place].store(self.done[place], Relaxed);
+    }
+
+    fn end(mut self) {
+        self.tell();
+        self.slot
+            .node_changes
+            .store(self.watch.node_changes, Relaxed);
+        self.slot.pages.store(self.pages, Relaxed);
+        self.slot.cpu_end.store(clock::thread_cpu_time(), Relaxed);
     }
 }
 
@@ -134,12 +188,12 @@ impl Route {
 
 #[cfg(test)]
 mod tests {
-    use super::super::arena::HugePages;
+    use super::super::arena::{HugePages, Reach};
     use super::*;
 
     #[test]
     fn a_round_comes_by_every_page_once() {
-        let arena = Arc::new(Arena::new(1, HugePages::Default).unwrap());
+        let arena = Arc::new(Arena::new(1, HugePages::Default, Reach::Process).unwrap());
         let pages = arena.pages();
         let mut backwards: Vec<u32> = (0..pages as u32).collect();
         backwards.reverse();

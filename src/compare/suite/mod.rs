@@ -50,13 +50,14 @@ macro_rules! builtin {
     };
 }
 
-const BUILTIN: [(&str, &str); 10] = builtin![
+const BUILTIN: [(&str, &str); 11] = builtin![
     "quick",
     "hackbench",
     "schbench",
     "tbench",
     "stream",
     "autonuma",
+    "locality",
     "nas",
     "sysbench",
     "stress-ng",

@@ -13,9 +13,9 @@ use std::time::Instant;
 use scx_ballast::observe::Stats;
 
 use crate::client::Client;
-use crate::guest::{ms, node_of, remark, secs, soak, within};
+use crate::guest::{ms, node_of, remark, secs, soak, undisturbed, within};
 use crate::rules::{Rules, where_it_fits};
-use crate::sched::with_shared;
+use crate::sched::{Sched, with_shared};
 use crate::tasks::{Quiet, Task, confine, release, settle, spin, thread_cpus};
 
 /// Moves beyond those that are needed, for what other tasks do meanwhile.
@@ -42,6 +42,101 @@ fn all_moves(stats: &Stats) -> String {
     )
 }
 
+/// What the balancer makes of an imbalance.
+struct Story<'a> {
+    rules: &'a Rules,
+    sched: &'a Sched,
+    client: Client,
+    /// They make the load.
+    hogs: Vec<Task>,
+    /// Sleepers and a small daemon.
+    others: Vec<Task>,
+}
+
+impl Story<'_> {
+    fn all(&self) -> impl Iterator<Item = i32> {
+        self.others.iter().chain(&self.hogs).map(Task::pid)
+    }
+
+    /// Pinned to the first node, nothing can be done, and that is said. Returns how many moves it
+    /// will take.
+    fn pin(&mut self) -> Result<u64, String> {
+        let first = &self.rules.nodes[0].cpus;
+        for pid in self.all() {
+            confine(pid, first.clone()).unwrap();
+        }
+        // Moved lately, they would be left alone.
+        sleep(ms(1500));
+        let needed = self
+            .rules
+            .moves_needed(&self.rules.tasks_per_node(&self.hogs));
+        assert!(needed > 0, "no imbalance on this machine");
+        self.client.top();
+        sleep(ms(1500));
+        let pinned = self.client.top();
+        assert_eq!(pinned.moves_excess + pinned.moved, 0, "{pinned:?}");
+        match pinned.alone_no_task {
+            0 => Err(format!("the imbalance was not seen: {pinned:?}")),
+            _ => Ok(needed),
+        }
+    }
+
+    /// Set free, as many move as have to, and none of the others; then nothing moves any more.
+    fn release(&mut self, needed: u64) -> Result<(), String> {
+        let from = self.sched.trace().len();
+        release(self.all());
+        let began = Instant::now();
+        let counts = wait_for_tolerance(self.rules, &self.hogs);
+        let took = began.elapsed();
+        sleep(ms(200));
+        let stats = self.client.top();
+        remark(&format!(
+            "{} hogs, {counts:?} after {} ms, {needed} needed, {};",
+            self.hogs.len(),
+            took.as_millis(),
+            all_moves(&stats)
+        ));
+        ensure(
+            (needed..=needed + FEW + stats.pulled_remote).contains(&stats.moves_excess),
+            || format!("{needed} moves needed: {stats:?}"),
+        )?;
+
+        // A tolerated state is left alone.
+        sleep(secs(soak(10, 60)));
+        let away = self
+            .others
+            .iter()
+            .filter(|task| node_of(&self.rules.nodes, task.cpu()) != 0);
+        // Before the statistics, so that whatever brought them there is in those.
+        let away = away.count() as u64;
+        let later = self.client.top();
+        remark(&format!("then {}", all_moves(&later)));
+        ensure(later.moves_excess <= later.pulled_remote, || {
+            format!("moved on: {later:?}")
+        })?;
+        let tolerated = self.rules.tolerated(&self.rules.tasks_per_node(&self.hogs));
+        ensure(tolerated || later.pulled_remote > 0, || {
+            "not tolerated in the end".into()
+        })?;
+
+        let hog_pids: BTreeSet<i32> = self.hogs.iter().map(Task::pid).collect();
+        let moves = self.sched.trace().moves(from);
+        assert!(moves.len() as u64 >= needed, "{moves:?}");
+        let bystander = moves.iter().find(|m| !hog_pids.contains(&m.pid));
+        ensure(bystander.is_none(), || {
+            format!("{bystander:?} is none of {hog_pids:?}")
+        })?;
+        let excuses = [&stats, &later].map(|s| s.idle_remote + s.pulled_remote);
+        ensure(away <= excuses[0] + excuses[1], || {
+            format!("{away} bystanders left")
+        })
+    }
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    holds.then_some(()).ok_or_else(otherwise)
+}
+
 /// The whole story: pinned hogs stay where they are and are reported; set free, as many move as have
 /// to, none of the sleepers and the small daemon beside them, and then nothing moves any more.
 #[test]
@@ -49,62 +144,22 @@ fn all_moves(stats: &Stats) -> String {
 fn an_induced_imbalance_is_evened_out_once() {
     with_shared(|sched| {
         where_it_fits(3, |rules| {
-            let mut client = Client::connect();
+            let client = Client::connect();
             let _quiet = Quiet::machine();
-            let first = rules.nodes[0].cpus.clone();
             let sleepers = (0..20).map(|i| Task::sleeper(ms(100 + 10 * i)));
             let mut others: Vec<Task> = sleepers.collect();
             others.push(Task::periodic(ms(1), ms(99)));
-            for task in &others {
-                confine(task.pid(), first.clone()).unwrap();
-            }
-            let hogs = rules.pinned_hogs(rules.room());
-            let needed = rules.moves_needed(&rules.tasks_per_node(&hogs));
-            assert!(needed > 0, "no imbalance on this machine");
-
-            // Pinned, nothing can be done, and that is said.
-            client.top();
-            sleep(ms(1500));
-            let pinned = client.top();
-            assert_eq!(pinned.moves_excess + pinned.moved, 0, "{pinned:?}");
-            assert!(pinned.alone_no_task > 0, "{pinned:?}");
-
-            let from = sched.trace().len();
-            release(others.iter().chain(&hogs).map(Task::pid));
-            let began = Instant::now();
-            let counts = wait_for_tolerance(&rules, &hogs);
-            let took = began.elapsed();
-            sleep(ms(200));
-            let stats = client.top();
-            remark(&format!(
-                "{} hogs, {counts:?} after {} ms, {needed} needed, {};",
-                hogs.len(),
-                took.as_millis(),
-                all_moves(&stats)
-            ));
-            assert!(
-                (needed..=needed + FEW + stats.pulled_remote).contains(&stats.moves_excess),
-                "{needed} moves needed: {stats:?}"
-            );
-
-            // A tolerated state is left alone.
-            sleep(secs(soak(10, 60)));
-            let later = client.top();
-            remark(&format!("then {}", all_moves(&later)));
-            assert!(later.moves_excess <= later.pulled_remote, "{later:?}");
-            assert!(rules.tolerated(&rules.tasks_per_node(&hogs)) || later.pulled_remote > 0);
-
-            let hog_pids: BTreeSet<i32> = hogs.iter().map(Task::pid).collect();
-            let moves = sched.trace().moves(from);
-            assert!(moves.len() as u64 >= needed, "{moves:?}");
-            let bystander = moves.iter().find(|m| !hog_pids.contains(&m.pid));
-            assert!(bystander.is_none(), "{bystander:?} is none of {hog_pids:?}");
-            let away = others
-                .iter()
-                .filter(|task| node_of(&rules.nodes, task.cpu()) != 0);
-            let away = away.count() as u64;
-            let excuses = [&stats, &later].map(|s| s.idle_remote + s.pulled_remote);
-            assert!(away <= excuses[0] + excuses[1], "{away} bystanders left");
+            let mut story = Story {
+                hogs: rules.pinned_hogs(rules.room()),
+                rules: &rules,
+                sched,
+                client,
+                others,
+            };
+            undisturbed(3, || {
+                let needed = story.pin()?;
+                story.release(needed)
+            });
         });
     });
 }
@@ -185,43 +240,50 @@ fn threads_of_a_process_move_together() {
 fn an_overload_is_spread() {
     with_shared(|_| {
         where_it_fits(2, |rules| {
-            let mut client = Client::connect();
             let _quiet = Quiet::machine();
-            let hogs = rules.pinned_hogs(3 * rules.cpus() as usize);
-            client.top();
-            release(hogs.iter().map(Task::pid));
-            let counted = |stats: &Stats| -> Vec<u32> {
-                stats.nodes.values().map(|n| n.running as u32).collect()
-            };
-            let began = Instant::now();
-            // The connection that asks is another one, so that this one's counters go on.
-            let mut observer = Client::connect();
-            let counts = within(secs(2), || match counted(&observer.top()) {
-                counts if rules.similarly_full(&counts) => Ok(counts),
-                counts => Err(format!("still {counts:?}")),
-            });
-            let took = began.elapsed();
-            sleep(ms(500));
-            let stats = client.top();
-            remark(&format!(
-                "{} hogs, {counts:?} after {} ms, {};",
-                hogs.len(),
-                took.as_millis(),
-                all_moves(&stats)
-            ));
-            // What has to leave the first node, and a quarter more.
-            let stay = hogs.len() * rules.nodes[0].cpus.len() / rules.cpus() as usize;
-            let needed = (hogs.len() - stay) as u64;
-            assert!(stats.moved <= needed + needed / 4 + FEW, "{stats:?}");
-
-            sleep(secs(soak(5, 60)));
-            let later = client.top();
-            // Over these seconds, without the tasks that ran for a moment.
-            let counts = later.nodes.values().map(|n| n.running_avg.round() as u32);
-            let counts: Vec<u32> = counts.collect();
-            remark(&format!("then {counts:?}, {}", all_moves(&later)));
-            assert!(later.moved <= FEW, "{later:?}");
-            assert!(rules.similarly_full(&counts), "{counts:?}: {later:?}");
+            undisturbed(3, || overload(&rules));
         });
     });
+}
+
+fn overload(rules: &Rules) -> Result<(), String> {
+    let mut client = Client::connect();
+    let hogs = rules.pinned_hogs(3 * rules.cpus() as usize);
+    client.top();
+    release(hogs.iter().map(Task::pid));
+    let counted =
+        |stats: &Stats| -> Vec<u32> { stats.nodes.values().map(|n| n.running as u32).collect() };
+    let began = Instant::now();
+    // The connection that asks is another one, so that this one's counters go on.
+    let mut observer = Client::connect();
+    let counts = within(secs(2), || match counted(&observer.top()) {
+        counts if rules.similarly_full(&counts) => Ok(counts),
+        counts => Err(format!("still {counts:?}")),
+    });
+    let took = began.elapsed();
+    sleep(ms(500));
+    let stats = client.top();
+    remark(&format!(
+        "{} hogs, {counts:?} after {} ms, {};",
+        hogs.len(),
+        took.as_millis(),
+        all_moves(&stats)
+    ));
+    // What has to leave the first node, and a quarter more.
+    let stay = hogs.len() * rules.nodes[0].cpus.len() / rules.cpus() as usize;
+    let needed = (hogs.len() - stay) as u64;
+    ensure(stats.moved <= needed + needed / 4 + FEW, || {
+        format!("{needed} moves needed: {stats:?}")
+    })?;
+
+    sleep(secs(soak(5, 60)));
+    let later = client.top();
+    // Over these seconds, without the tasks that ran for a moment.
+    let counts = later.nodes.values().map(|n| n.running_avg.round() as u32);
+    let counts: Vec<u32> = counts.collect();
+    remark(&format!("then {counts:?}, {}", all_moves(&later)));
+    ensure(later.moved <= FEW, || format!("moved on: {later:?}"))?;
+    ensure(rules.similarly_full(&counts), || {
+        format!("{counts:?}: {later:?}")
+    })
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `work numa-mem` where threads and memory are held in place, so that the right local share is known.
 //!
-//! No scheduler is loaded: the workload is the instrument here, and EEVDF honours affinity as well.
+//! No scheduler is loaded: the workload is the instrument here, and EEVDF honours affinity as well. NUMA
+//! balancing is off wherever it could move pages.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::guest::{must, nodes, remark};
 use crate::sched::{binary, with_none};
-use crate::work::{Report, report};
+use crate::work::{Report, report, work};
 
 /// `work numa-mem` under numactl, which is told where threads and memory have to be.
 #[track_caller]
@@ -18,6 +20,20 @@ fn held(numactl: &str, args: &str) -> Report {
     let report = report(&mut command);
     remark(&format!("{numactl}: {}", report.number("local_mean")));
     report
+}
+
+/// Does something while the kernel moves no pages for the sake of balance.
+fn without_balancing(test: impl FnOnce()) {
+    const SETTING: &str = "/proc/sys/kernel/numa_balancing";
+    let before = std::fs::read_to_string(SETTING);
+    if before.is_ok() {
+        std::fs::write(SETTING, "0").unwrap();
+    }
+    test();
+    // A test that fails ends its machine, or another one here sets this itself.
+    if let Ok(before) = before {
+        std::fs::write(SETTING, before.trim()).unwrap();
+    }
 }
 
 #[track_caller]
@@ -77,6 +93,150 @@ fn interleaved_memory_is_local_by_half() {
         let sample = "--rounds 2 --shared-mib 8 --huge-pages avoid --sample-pages 1024";
         assert_shares(&held("-N0 -i0,1", sample), 0.44, 0.56);
     });
+}
+
+/// Nobody holds anything in place but the workload itself, and that until the start only.
+#[test]
+#[ignore = "runs in the lab"]
+fn memory_and_threads_begin_on_different_nodes() {
+    if nodes().len() < 2 {
+        return remark("(one node)");
+    }
+    with_none(|| {
+        without_balancing(|| {
+            for flags in [
+                "--shared-mib 4",
+                "--shared-mib 0 --local-mib 4",
+                "--shared-mib 2 --local-mib 2 --first-touch main",
+                "--shared-mib 4 --shared-between-processes",
+            ] {
+                for (memory, start, local) in [(0, 1, 0.0), (1, 0, 0.0), (1, 1, 1.0)] {
+                    let line = format!(
+                        "numa-mem --processes 1 --threads 1 --seconds 1 {flags} \
+                         --memory-on {memory} --start-on {start} --sample-pages 100000 --report-at 1"
+                    );
+                    let report = work(&line.split_whitespace().collect::<Vec<_>>());
+                    // One thread on an idle machine has no reason to leave, so that this is all of it.
+                    for key in ["local_start", "local_mean", "local_1s"] {
+                        assert_eq!(report.number(key), local, "{key}: {}", report.text());
+                    }
+                    assert_eq!(report.number("moved_pages_share"), 0.0);
+                    assert_eq!(report.number("absent_pages"), 0.0);
+                }
+            }
+        });
+    });
+}
+
+/// Processes take turns, and the next node is another one.
+#[test]
+#[ignore = "runs in the lab"]
+fn every_process_begins_on_a_node_of_its_own() {
+    if nodes().len() < 2 {
+        return remark("(one node)");
+    }
+    with_none(|| {
+        without_balancing(|| {
+            let processes = nodes().len().to_string();
+            for (start, local) in [("each", 1.0), ("next", 0.0)] {
+                let line = format!(
+                    "numa-mem --processes {processes} --threads 1 --seconds 1 --shared-mib 4 \
+                     --memory-on each --start-on {start} --sample-pages 100000"
+                );
+                let report = work(&line.split_whitespace().collect::<Vec<_>>());
+                assert_eq!(report.number("local_start"), local, "{}", report.text());
+            }
+        });
+    });
+}
+
+/// What a policy says goes, whoever touches first and wherever; threads stay on node 1.
+#[test]
+#[ignore = "runs in the lab"]
+fn a_policy_puts_memory_where_it_says() {
+    if nodes().len() < 2 {
+        return remark("(one node)");
+    }
+    with_none(|| {
+        let part = 1.0 / nodes().len() as f64;
+        for more in ["", " --shared-between-processes"] {
+            for (policy, low, high) in [
+                ("bind:0", 0.0, 0.0),
+                ("bind:1", 1.0, 1.0),
+                ("prefer:0", 0.0, 0.0),
+                ("interleave", part - 0.01, part + 0.01),
+            ] {
+                let args = format!(
+                    "--rounds 2 --shared-mib 4 --huge-pages avoid --sample-pages 100000 --policy {policy}{more}"
+                );
+                let report = held("-N1", &args);
+                assert_shares(&report, low, high);
+                assert_eq!(report.number("moved_pages_share"), 0.0);
+            }
+        }
+    });
+}
+
+/// Pages that are sent to another node meanwhile have moved.
+#[test]
+#[ignore = "runs in the lab"]
+fn pages_that_change_node_are_told() {
+    if nodes().len() < 2 {
+        return remark("(one node)");
+    }
+    with_none(|| {
+        let mut command = Command::new(binary());
+        let line = "work numa-mem --processes 1 --threads 1 --shared-mib 4 --seconds 6 \
+                    --memory-on 0 --start-on 0 --sample-pages 100000 --report-at 6";
+        command.args(line.split_whitespace()).stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(3));
+        // The process that works is the child's child.
+        let worker = children_of(child.id());
+        must(&format!("migratepages {} 0 1", worker.trim()));
+        let output = child.wait_with_output().unwrap();
+        let report = Report::parse(&String::from_utf8(output.stdout).unwrap());
+        assert!(
+            report.number("moved_pages_share") > 0.9,
+            "{}",
+            report.text()
+        );
+        assert_eq!(report.number("local_start"), 1.0, "{}", report.text());
+    });
+}
+
+/// Three threads on two CPUs, held there once all have begun: one has the CPU beside all memory to itself, two
+/// share one of the other node. By threads a third would be local; by run time it is half.
+#[test]
+#[ignore = "runs in the lab"]
+fn a_thread_that_waits_does_not_count() {
+    if nodes().len() < 2 {
+        return remark("(one node)");
+    }
+    with_none(|| {
+        let first = |node: usize| *nodes()[node].cpus.iter().next().unwrap();
+        let mut command = Command::new(binary());
+        let line = "work numa-mem --processes 3 --threads 1 --shared-mib 2 --policy bind:0 \
+                    --sample-pages 64 --sample-ms 200 --seconds 14 --report-at 14";
+        command.args(line.split_whitespace()).stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        // One shell: to start a program takes up to a second here, and all has to be held by 13 s.
+        let (a, b) = (first(0), first(1));
+        must(&format!(
+            "set -- $(pgrep -P {}); taskset -a -p -c {a} $1; taskset -a -p -c {b} $2; taskset -a -p -c {b} $3",
+            child.id()
+        ));
+        let output = child.wait_with_output().unwrap();
+        let report = Report::parse(&String::from_utf8(output.stdout).unwrap());
+        let local = report.number("local_14s");
+        remark(&format!("{local}"));
+        assert!((0.42..=0.58).contains(&local), "{}", report.text());
+    });
+}
+
+fn children_of(pid: u32) -> String {
+    must(&format!("pgrep -P {pid}"))
 }
 
 /// Two threads, each pinned to another node by nobody but this: all memory on one of the two, and a

@@ -255,8 +255,8 @@ fn what_the_balancer_chose_by_memory_needs_the_view() {
     let known = |task: u32| TaskView {
         unit: 0,
         standing: Standing::Known,
-        row: Some(u32::from(task < 2)),
-        nodes: if task < 2 { 0b01 } else { 0b10 },
+        row: Some(u32::from(task >= 2)),
+        nodes: if task < 2 { 0b10 } else { 0b01 },
     };
     let view = View {
         at_ms: 5,
@@ -268,7 +268,7 @@ fn what_the_balancer_chose_by_memory_needs_the_view() {
     let mut engine = Engine::new(header.limits.clone(), header.shape.clone(), 4);
     let decisions = engine.tick_with(&mut tick.observation, Some(&view)).clone();
     let gone: Vec<u32> = decisions.moves.iter().map(|m| m.slot).collect();
-    assert_eq!(gone, [3, 2], "those whose memory is there");
+    assert_eq!(gone, [1, 0], "those whose memory is there");
     assert_ne!(decisions, tick.decisions, "without it others would go");
     tick.decisions = decisions;
     let mut blind = tick.clone();

@@ -387,6 +387,22 @@ fn swaps_are_counted_once_and_only_between_groups() {
     assert_eq!(world.tracker.counts.preferred, 0);
 }
 
+/// Two who would have to be swapped beside spare are refused (R4), and asked again ever more rarely.
+#[test]
+fn those_who_were_refused_wait() {
+    let mut world = World::new(Mode::Sampled);
+    for (tgid, pages) in [(20, [0, 200]), (21, [200, 0])] {
+        world.memory.insert(tgid, on(pages));
+        world.task(tgid, u16::from(tgid == 21));
+    }
+    assert_eq!(world.ticks(300), []);
+    let counts = &world.tracker.counts;
+    let refused = counts.no_spare_swap + counts.imbalance;
+    // 0.5 + 1 + 2 + 4 + 8 + 16 s: six times each, and the seventh may have begun.
+    assert!((8..=16).contains(&refused), "{refused}");
+    assert!(counts.waiting > 2 * refused, "{}", counts.waiting);
+}
+
 /// Memory that was placed by rule moves nobody, and is shown as such.
 #[test]
 fn bound_memory_moves_nobody() {

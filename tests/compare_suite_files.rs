@@ -294,7 +294,7 @@ fn suites_that_are_not_there_are_told() {
         .to_string();
     assert_eq!(
         unknown,
-        "there is no built-in suite \"hackbnch\"; there are quick, hackbench, schbench, tbench, stream, autonuma, nas, sysbench, stress-ng, perf-sched"
+        "there is no built-in suite \"hackbnch\"; there are quick, hackbench, schbench, tbench, stream, autonuma, locality, nas, sysbench, stress-ng, perf-sched"
     );
     let missing = Suite::read(Path::new("/nonexistent.toml")).expect_err("no such file");
     assert!(matches!(missing, SuiteError::Read { .. }));

@@ -33,7 +33,7 @@ enum ballast_limits {
 	NO_SLOT = 0xffffffff,
 	NO_LLC = 0xffff,
 	NO_CPU = 0xffffffff,
-	TOUCHES = 32,		/* addresses that are kept of a task; a power of two */
+	TOUCHES = 64,		/* addresses that are kept of a task; a power of two */
 	CLEARLY_PERCENT = 12,	/* a node without spare that is so much busier is clearly busier */
 };
 

@@ -8,8 +8,8 @@
 //! while somebody who runs is off its node, when a look at a process of unknown memory is due or has been
 //! answered, and otherwise every [`CALM_MS`].
 //!
-//! Taking in a process or a report takes memory, and so does a unit that is seen for the first time; a
-//! tick without either does not.
+//! Taking in a process or a report takes memory, ordering a look does, and so does a unit that is seen for the
+//! first time; a tick without any of it does not.
 
 use crate::memory::{Order, Report};
 use crate::policy::engine::Engine;

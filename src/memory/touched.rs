@@ -4,17 +4,26 @@
 //!
 //! A value counts if it is an address of memory that is the process's own. A page that several of its tasks
 //! had in their registers is nobody's own: what a process keeps for all of its threads, each of them has a pointer
-//! to, and that says nothing about what each of them works on.
+//! to, and that says nothing about what each of them works on. Likewise an address that stays in a task's registers
+//! all the time is mostly that of something small which it keeps at hand, so it counts a few times and not at
+//! every tick: what is worked on changes.
 
 use super::orders::Touch;
 use crate::policy::locality::input::{NodePages, Sample};
 use crate::policy::locality::ledger::TaskKey;
 
+/// So often the same address counts for a task: a few registers have the same one at a tick.
+const MOST_TIMES: usize = 3;
+
 /// The pages of each task's own, ascending by task; as often as they were touched. `is_own`: whether memory
 /// is the process's own.
 pub fn own_pages(touched: &[Touch], page_size: u64, is_own: impl Fn(u64) -> bool) -> Vec<Touch> {
     let own = touched.iter().filter(|&&(_, at)| is_own(at));
-    let mut pages: Vec<Touch> = own.map(|&(task, at)| (task, at - at % page_size)).collect();
+    let mut own: Vec<Touch> = own.copied().collect();
+    own.sort_unstable();
+    let few = own.chunk_by(|a, b| a == b);
+    let few = few.flat_map(|same| same.iter().take(MOST_TIMES));
+    let mut pages: Vec<Touch> = few.map(|&(task, at)| (task, at - at % page_size)).collect();
     pages.sort_unstable_by_key(|&(task, page)| (page, task));
     let mut single = Vec::with_capacity(pages.len());
     for same in pages.chunk_by(|a, b| a.1 == b.1) {
@@ -71,6 +80,15 @@ mod tests {
         let own = own_pages(&touched, 0x1000, |at| at != 0x9000);
         assert_eq!(own, [(B, 0x8000), (A, 0x5000), (A, 0x5000)]);
         assert_eq!(own_pages(&[], 0x1000, |_| true), []);
+    }
+
+    #[test]
+    fn what_stays_in_a_register_counts_a_few_times() {
+        let mut touched = vec![(A, 0x5010); 20];
+        touched.extend((0..20).map(|n| (A, 0x7000 + 8 * n)));
+        let own = own_pages(&touched, 0x1000, |_| true);
+        let on = |page| own.iter().filter(|touch| touch.1 == page).count();
+        assert_eq!((on(0x5000), on(0x7000)), (MOST_TIMES, 20));
     }
 
     #[test]

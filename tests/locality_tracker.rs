@@ -325,15 +325,18 @@ fn a_task_goes_to_its_memory_in_calm_ticks() {
     assert!(shares[0].seen_us > 9_000_000, "{shares:?}");
 }
 
+/// One goes after the other, so both have to be tolerated on a node.
+fn tolerant() -> Thresholds {
+    Thresholds {
+        imb_numa_nr: ImbNumaNr::Tasks(8),
+        ..Thresholds::default()
+    }
+}
+
 /// Two threads, each on the node whose memory the other one works on; of their process's as much is on either.
 #[test]
 fn threads_go_to_the_memory_that_each_works_on() {
-    // One goes after the other, so both have to be tolerated on a node.
-    let thresholds = Thresholds {
-        imb_numa_nr: ImbNumaNr::Tasks(8),
-        ..Thresholds::default()
-    };
-    let mut world = World::with(Mode::Sampled, thresholds);
+    let mut world = World::with(Mode::Sampled, tolerant());
     world.memory.insert(20, on([100, 100]));
     let slots = [world.task(20, 1), world.task(20, 0)];
     // Without touches nothing tells them apart.
@@ -346,6 +349,25 @@ fn threads_go_to_the_memory_that_each_works_on() {
     assert_eq!(steps.len(), 2, "{steps:?} {stays:?}");
     assert_eq!(slots.map(|slot| world.node_of(slot)), [0, 1]);
     assert_eq!(world.ticks(100), []);
+}
+
+/// The same in a process with somewhat more memory on one node; with most of it there its threads stay together.
+#[test]
+fn threads_are_apart_while_the_memory_of_their_process_is() {
+    for (pages, places, preferred) in [
+        ([130, 70], [0, 1], vec![]),
+        ([150, 50], [0, 0], vec![(20, 1)]),
+    ] {
+        let mut world = World::with(Mode::Sampled, tolerant());
+        world.memory.insert(20, on(pages));
+        let slots = [world.task(20, 1), world.task(20, 1)];
+        for (node, &slot) in slots.iter().enumerate() {
+            world.touches.insert(slot, (node as u64, 0));
+        }
+        world.ticks(100);
+        assert_eq!(slots.map(|slot| world.node_of(slot)), places, "{pages:?}");
+        assert_eq!(world.preferred(), preferred, "{pages:?}");
+    }
 }
 
 /// What is known and at home is looked at seldom, and so are the tasks.

@@ -96,14 +96,14 @@ fn each_thread_goes_to_the_memory_that_it_works_on() {
         let steps = sched.trace().steps(from);
         remark(&format!("{steps:?}"));
         for (node, id) in ids.into_iter().enumerate() {
-            let step = steps.iter().find(|step| step.pid == id);
+            let step = steps.iter().rfind(|step| step.pid == id);
             let step = step.unwrap_or_else(|| panic!("no step of {id}: {steps:?}"));
             assert!(matches!(
                 step.why,
                 Why::Preferred | Why::Swap | Why::SwappedFor
             ));
             assert_eq!(usize::from(step.to), node, "{step:?}");
-            assert!(step.gain > 700, "{step:?}");
+            assert!(step.gain > 500, "{step:?}");
         }
     });
 }

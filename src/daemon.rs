@@ -20,6 +20,7 @@ use crate::cli::{LocalityMode, RunArgs, VERSION};
 use crate::kernel::check;
 use crate::kernel::load::{Locality, ObjectSpace, Scheduler, hotplug_seq};
 use crate::kernel::stat;
+use crate::locality::mode::Mode;
 use crate::locked::lock_memory;
 use crate::machine::Machine;
 use crate::observe::{self, Answer, Reporter, Request, Trace};
@@ -129,6 +130,9 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, lasting: &mut Lasting) -> Resu
         // Without ticks clients may still say where a process belongs.
         preferred: args.locality.locality != LocalityMode::Off && machine.nr_cpu_nodes() > 1,
         first_touch: balancer.locality().is_some(),
+        touches: balancer
+            .locality()
+            .is_some_and(|on| on.mode() == Mode::Sampled),
     };
     let sched = Scheduler::load(args, &machine, &limits.fork, locality, seq, &mut space)?;
     let server = StatsServer::new(observe::server_data())

@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 use scx_ballast::locality::hints::LiveSlot;
 use scx_ballast::locality::looks::BUDGET_US;
 use scx_ballast::locality::mode::Mode;
+use scx_ballast::locality::touches::{KEPT, Ring};
 use scx_ballast::locality::tracker::{CALM_MS, Tracker};
 use scx_ballast::machine::Machine;
 use scx_ballast::machine::describe::Source;
-use scx_ballast::memory::{Brought, Look, Order, Report, Unseen};
-use scx_ballast::policy::compile::{Limits, NodeShape, Thresholds};
+use scx_ballast::memory::{Brought, Look, Order, Report, Touch, Unseen};
+use scx_ballast::policy::compile::{ImbNumaNr, Limits, NodeShape, Thresholds};
 use scx_ballast::policy::engine::Engine;
 use scx_ballast::policy::locality::evidence::{MemoryPolicy, NodePages, Sample, Standing};
+use scx_ballast::policy::locality::ledger::TaskKey;
 use scx_ballast::policy::locality::places::Places;
 use scx_ballast::policy::locality::view::{Stay, Step, Why};
 use scx_ballast::policy::observation::{NodeObs, Observation, Shape, TaskObs};
@@ -44,6 +46,24 @@ fn on(pages: [u32; 2]) -> Memory {
     }
 }
 
+/// A sample for each task, of the pages at addresses that are their nodes.
+fn samples(touched: &[Touch], at_ms: u64) -> Vec<(TaskKey, Sample)> {
+    let of_task = |touched: &[Touch]| {
+        let mut pages = vec![NodePages::default(); 2];
+        for &(_, node) in touched {
+            pages[node as usize].private += 1;
+        }
+        let asked = touched.len() as u32;
+        let sample = Sample {
+            at_ms,
+            asked,
+            pages,
+        };
+        (touched[0].0, sample)
+    };
+    touched.chunk_by(|a, b| a.0 == b.0).map(of_task).collect()
+}
+
 /// Two nodes of eight CPUs. Tasks go at once to where they shall.
 struct World {
     tracker: Tracker,
@@ -53,6 +73,8 @@ struct World {
     moved_at: BTreeMap<u32, u64>,
     /// By process; those that are not here are gone.
     memory: BTreeMap<i32, Memory>,
+    /// By slot: the node whose memory it works on, and how many addresses that were so far.
+    touches: BTreeMap<u32, (u64, u64)>,
     /// By slot: faults on either node so far.
     faults: BTreeMap<u32, [u64; 2]>,
     /// Orders that were not answered.
@@ -72,10 +94,14 @@ fn machine() -> Machine {
 
 impl World {
     fn new(mode: Mode) -> Self {
+        Self::with(mode, Thresholds::default())
+    }
+
+    fn with(mode: Mode, thresholds: Thresholds) -> Self {
         let machine = machine();
         let shape = Shape::of(&machine);
         let shapes = NodeShape::all(&machine);
-        let limits = Limits::compile(RuleSet::Ballast, Thresholds::default(), &shapes);
+        let limits = Limits::compile(RuleSet::Ballast, thresholds, &shapes);
         Self {
             tracker: Tracker::new(mode, Places::of(&machine), &shape, 64, OWN),
             engine: Engine::new(limits, shape.clone(), 64),
@@ -83,6 +109,7 @@ impl World {
             tasks: Vec::new(),
             moved_at: BTreeMap::new(),
             memory: BTreeMap::new(),
+            touches: BTreeMap::new(),
             faults: BTreeMap::new(),
             orders: Vec::new(),
             room: usize::MAX,
@@ -150,7 +177,12 @@ impl World {
         }
         self.seen += 1;
         let mut obs = self.observation();
+        // Some addresses in each tick; the address is the node.
+        self.touches
+            .values_mut()
+            .for_each(|(_, count)| *count += 20);
         let (faults, orders, room) = (&self.faults, &mut self.orders, self.room);
+        let touches = &self.touches;
         self.tracker.tick(
             &mut self.engine,
             &mut obs,
@@ -159,6 +191,11 @@ impl World {
                     now.copy_from_slice(faults);
                     true
                 })
+            },
+            |slot| {
+                let &(node, count) = touches.get(&slot)?;
+                let at = [node; KEPT];
+                Some(Ring { count, at })
             },
             |order| {
                 let fits = orders.len() < room;
@@ -188,12 +225,13 @@ impl World {
 
     /// As the memory thread would.
     fn answer(&mut self, order: Order) {
-        let (tgid, addresses, at_ms) = match order {
+        let (tgid, addresses, touched, at_ms) = match order {
             Order::Look {
                 tgid,
                 addresses,
+                touched,
                 at_ms,
-            } => (tgid, addresses, at_ms),
+            } => (tgid, addresses, touched, at_ms),
             Order::Bring {
                 tgid,
                 to,
@@ -210,6 +248,7 @@ impl World {
                     asked: addresses,
                     pages: memory.pages.iter().map(page).collect(),
                 },
+                tasks: samples(&touched, at_ms),
                 policy: memory.policy,
                 group: memory.group,
                 resident: RESIDENT,
@@ -284,6 +323,51 @@ fn a_task_goes_to_its_memory_in_calm_ticks() {
     assert_eq!(shares[0].local_us, shares[0].seen_us);
     assert_eq!(shares[1].local_us, 0);
     assert!(shares[0].seen_us > 9_000_000, "{shares:?}");
+}
+
+/// One goes after the other, so both have to be tolerated on a node.
+fn tolerant() -> Thresholds {
+    Thresholds {
+        imb_numa_nr: ImbNumaNr::Tasks(8),
+        ..Thresholds::default()
+    }
+}
+
+/// Two threads, each on the node whose memory the other one works on; of their process's as much is on either.
+#[test]
+fn threads_go_to_the_memory_that_each_works_on() {
+    let mut world = World::with(Mode::Sampled, tolerant());
+    world.memory.insert(20, on([100, 100]));
+    let slots = [world.task(20, 1), world.task(20, 0)];
+    // Without touches nothing tells them apart.
+    assert_eq!(world.ticks(30), []);
+    for (node, &slot) in slots.iter().enumerate() {
+        world.touches.insert(slot, (node as u64, 0));
+    }
+    let steps = world.ticks(80);
+    let stays = slots.map(|slot| world.stay(slot));
+    assert_eq!(steps.len(), 2, "{steps:?} {stays:?}");
+    assert_eq!(slots.map(|slot| world.node_of(slot)), [0, 1]);
+    assert_eq!(world.ticks(100), []);
+}
+
+/// The same in a process with somewhat more memory on one node; with most of it there its threads stay together.
+#[test]
+fn threads_are_apart_while_the_memory_of_their_process_is() {
+    for (pages, places, preferred) in [
+        ([130, 70], [0, 1], vec![]),
+        ([150, 50], [0, 0], vec![(20, 1)]),
+    ] {
+        let mut world = World::with(Mode::Sampled, tolerant());
+        world.memory.insert(20, on(pages));
+        let slots = [world.task(20, 1), world.task(20, 1)];
+        for (node, &slot) in slots.iter().enumerate() {
+            world.touches.insert(slot, (node as u64, 0));
+        }
+        world.ticks(100);
+        assert_eq!(slots.map(|slot| world.node_of(slot)), places, "{pages:?}");
+        assert_eq!(world.preferred(), preferred, "{pages:?}");
+    }
 }
 
 /// What is known and at home is looked at seldom, and so are the tasks.

@@ -33,6 +33,7 @@ enum ballast_limits {
 	NO_SLOT = 0xffffffff,
 	NO_LLC = 0xffff,
 	NO_CPU = 0xffffffff,
+	TOUCHES = 64,		/* addresses that are kept of a task; a power of two */
 	CLEARLY_PERCENT = 12,	/* a node without spare that is so much busier is clearly busier */
 };
 
@@ -143,6 +144,15 @@ struct task_slot {
 	 * for a moment.
 	 */
 	u64 prefers;
+};
+
+/*
+ * What may be addresses of memory that the slot's owner works on, the last ones: the n-th is in
+ * at[n % TOUCHES]. One that is read while it is overwritten is another address, which is no worse.
+ */
+struct touch_ring {
+	u64 count;		/* since the slot was given */
+	u64 at[TOUCHES];
 };
 
 /* Counters of one LLC: two cache lines that only this LLC's tasks write. */

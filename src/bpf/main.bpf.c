@@ -21,6 +21,7 @@
 #include "rules.h"
 #include "maps.bpf.h"
 #include "count.bpf.h"
+#include "touch.bpf.h"
 #include "slot.bpf.h"
 #include "idle.bpf.h"
 #include "queue.bpf.h"
@@ -275,6 +276,7 @@ void BPF_STRUCT_OPS(ballast_tick, struct task_struct *p)
 	count_running(tc, cc->llc);
 	/* One that never stops touches memory too. */
 	faults_seen(p, tc, cc);
+	touches_seen(p, tc);
 	/*
 	 * Make way for a task that was left behind this one, unless it is about to sleep by its own
 	 * word: between wake-up and sleep a tick means nothing. The next one would find it out. And make

@@ -35,6 +35,7 @@ const volatile u32 nr_slots = 1;
 const volatile bool tracing;			/* fork placements go to fork_events */
 const volatile bool preferring;			/* task_slot.prefers is looked at (R8) */
 const volatile bool first_touch;		/* minor faults are credited to nodes (R8) */
+const volatile bool touching;			/* addresses are taken from registers (R8) */
 
 /* Read-mostly state of an LLC, and its clock on a line of its own. */
 struct llc_state {
@@ -108,6 +109,15 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } faults SEC(".maps");
+
+/* By slot: addresses that its owner works on. One element when they are not collected. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct touch_ring);
+} touches SEC(".maps");
 
 /* Slots given back; slots never used yet come from `fresh_slots`. */
 struct {

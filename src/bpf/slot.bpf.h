@@ -5,7 +5,7 @@
  * Invariants: a slot belongs to at most one task; its sequence count is even exactly while it does.
  * A task without a slot is scheduled all the same and counted as unseen.
  *
- * What belongs to a slot and lies elsewhere, the faults by node, is cleared with it.
+ * What belongs to a slot and lies elsewhere, faults by node and touches, is cleared with it.
  */
 #ifndef __BALLAST_SLOT_BPF_H
 #define __BALLAST_SLOT_BPF_H
@@ -98,6 +98,8 @@ static void slot_take(struct task_struct *p, struct task_ctx *tc)
 	slot->prefers = preferring && tc->born_at ? inherited(p) : 0;
 	if (first_touch)
 		faults_clear(i);
+	if (touching)
+		touches_clear(i);
 	__sync_fetch_and_add(&slot->seq, 1);
 }
 

@@ -33,6 +33,8 @@ pub struct Scheduler<'obj> {
     limits: BpfLimits,
     /// By slot and node, `None` when they are not collected.
     pub(super) faults: Option<MappedArray<u64>>,
+    /// By slot, `None` when they are not collected.
+    pub(super) touches: Option<MappedArray<intf::touch_ring>>,
     pub(super) nodes: usize,
     /// Preferred nodes are looked at.
     pub(super) preferring: bool,
@@ -47,6 +49,8 @@ pub struct Locality {
     pub preferred: bool,
     /// Collect minor faults by node.
     pub first_touch: bool,
+    /// Collect addresses that tasks work on.
+    pub touches: bool,
 }
 
 /// Bytes for fork placements that are not written yet: about 3700 of them, emptied every tick.
@@ -92,6 +96,7 @@ fn set_constants(
     ro.tracing = args.trace.is_some();
     ro.preferring = locality.preferred;
     ro.first_touch = locality.first_touch;
+    ro.touching = locality.touches;
     ro.slice_ns = args.slice_us * 1000;
     ro.slice_min_ns = args.slice_min_us.min(args.slice_us) * 1000;
     ro.pull_delay_ns = args.pull_delay_us * 1000;
@@ -145,6 +150,9 @@ fn set_sizes(
     maps.free_slots.set_max_entries(args.max_tasks)?;
     if locality.first_touch {
         maps.faults.set_max_entries(fault_words(args, machine)?)?;
+    }
+    if locality.touches {
+        maps.touches.set_max_entries(args.max_tasks)?;
     }
     maps.llc_counts.set_max_entries(llcs)?;
     maps.llc_states.set_max_entries(llcs)?;
@@ -220,6 +228,13 @@ impl<'obj> Scheduler<'obj> {
                 MappedArray::new(&skel.maps.faults.as_fd(), words).context("mapping the faults")
             })
             .transpose()?;
+        let touches = locality
+            .touches
+            .then(|| {
+                MappedArray::new(&skel.maps.touches.as_fd(), args.max_tasks as usize)
+                    .context("mapping the touches")
+            })
+            .transpose()?;
         let map = MappedArray::new(&skel.maps.limits.as_fd(), 1).context("mapping the limits")?;
         let limits = BpfLimits::new(map, limits);
         let link =
@@ -236,6 +251,7 @@ impl<'obj> Scheduler<'obj> {
             cpus,
             limits,
             faults,
+            touches,
             nodes: machine.nr_cpu_nodes(),
             preferring: locality.preferred,
             newborn_epoch_ns: newborn_epoch_ns(args),

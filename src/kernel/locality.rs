@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Locality between the daemon and BPF: preferred nodes go down, first-touch faults come up.
+//! Locality between the daemon and BPF: preferred nodes go down, first-touch faults and touches come up.
 //!
 //! A preference is a hint that BPF looks at when the task is woken and when it starts a thread; the
 //! limits come first, there as here. One that reaches the next owner of a slot, because the task ended
@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::intf::task_slot;
 use super::load::Scheduler;
+use crate::locality::touches::Ring;
 
 /// Why a preference could not be written.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -60,6 +61,15 @@ impl Scheduler<'_> {
             *to = table.get(word).unwrap_or(0);
         }
         true
+    }
+
+    /// The last addresses that the slot's owner seemed to work on; `None` if they are not collected.
+    pub fn touches(&self, slot: u32) -> Option<Ring> {
+        let ring = self.touches.as_ref()?.get(slot as usize)?;
+        Some(Ring {
+            count: ring.count,
+            at: ring.at,
+        })
     }
 
     /// Every thread of the process of thread `pid` belongs on `nodes` from now on.

@@ -23,6 +23,8 @@ unsafe impl Shared for super::intf::llc_counters {}
 unsafe impl Shared for super::intf::cpu_ctx {}
 // SAFETY: as above.
 unsafe impl Shared for super::intf::fork_limits {}
+// SAFETY: as above.
+unsafe impl Shared for super::intf::touch_ring {}
 
 // SAFETY: an integer.
 unsafe impl Shared for u64 {}

@@ -106,6 +106,7 @@ impl Looks {
         let look = Order::Look {
             tgid,
             addresses: ADDRESSES,
+            touched: Vec::new(),
             at_ms: now_ms,
         };
         let sent = send(look);

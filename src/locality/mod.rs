@@ -8,6 +8,7 @@
 //! | [`tracker`] | from reports, faults and observations to decisions and orders |
 //! | [`looks`] | which processes to look at, within a budget |
 //! | [`faults`] | minor faults since the last time |
+//! | [`touches`] | addresses that tasks work on, for the looks |
 //! | [`following`] | memory that is brought to tasks, with `--migrate-memory` |
 //! | [`hints`] | the preferred nodes in the slots |
 //! | [`counts`] | what was done, for statistics |
@@ -21,6 +22,7 @@ pub mod following;
 pub mod hints;
 pub mod looks;
 pub mod mode;
+pub mod touches;
 pub mod tracker;
 
 use anyhow::Result;
@@ -113,6 +115,7 @@ impl Locality {
             engine,
             obs,
             |slot, faults| sched.faults(slot, faults),
+            |slot| sched.touches(slot),
             |order| memory.is_some_and(|memory| memory.order(order)),
         );
         self.hints

@@ -8,8 +8,8 @@
 //! while somebody who runs is off its node, when a look at a process of unknown memory is due or has been
 //! answered, and otherwise every [`CALM_MS`].
 //!
-//! Taking in a process or a report takes memory, and so does a unit that is seen for the first time; a
-//! tick without either does not.
+//! Taking in a process or a report takes memory, ordering a look does, and so does a unit that is seen for the
+//! first time; a tick without any of it does not.
 
 use crate::memory::{Order, Report};
 use crate::policy::engine::Engine;
@@ -26,6 +26,7 @@ use super::following::{Decided, Following};
 use super::hints::LiveSlot;
 use super::looks::Looks;
 use super::mode::Mode;
+use super::touches::{Ring, Touches};
 
 /// Between two looks at the tasks of a machine where there is nothing to do.
 pub const CALM_MS: u64 = 1_000;
@@ -45,6 +46,7 @@ pub struct Tracker {
     /// With `--migrate-memory`.
     following: Option<Following>,
     faults: Faults,
+    touches: Touches,
     touch: FirstTouch,
     view: View,
     steps: Steps,
@@ -71,6 +73,7 @@ impl Tracker {
             looks: Looks::new(slots),
             following: None,
             faults: Faults::new(slots, nodes),
+            touches: Touches::new(slots),
             touch: FirstTouch {
                 at_ms: 0,
                 faults: vec![0; nodes],
@@ -117,6 +120,9 @@ impl Tracker {
                         self.ledger.set_policy(tgid, look.policy);
                         self.ledger.set_group(tgid, look.group);
                         self.ledger.sampled(tgid, &look.sample);
+                        for (task, sample) in &look.tasks {
+                            self.ledger.sampled_task(*task, sample);
+                        }
                     }
                     Err(why) => {
                         self.counts.unseen(why);
@@ -154,13 +160,14 @@ impl Tracker {
         at_ns / 1_000_000 >= self.next_ms
     }
 
-    /// A tick: by what is known now `engine` decides, then locality. `faults` reads a slot's counts, `send`
-    /// gives an order to the memory thread and is false when there is no room for it.
+    /// A tick: by what is known now `engine` decides, then locality. `faults` reads a slot's counts, `ring` the
+    /// last addresses that its owner worked on, `send` gives an order to the memory thread and is false when there is no room for it.
     pub fn tick(
         &mut self,
         engine: &mut Engine,
         obs: &mut Observation,
         faults: impl FnMut(u32, &mut [u64]) -> bool,
+        mut ring: impl FnMut(u32) -> Option<Ring>,
         mut send: impl FnMut(Order) -> bool,
     ) {
         let now_ms = obs.at / 1_000_000;
@@ -170,6 +177,14 @@ impl Tracker {
         let mut next_ms = now_ms + CALM_MS;
         if self.mode == Mode::Sampled {
             self.decide(engine, obs);
+            let mut touches = std::mem::take(&mut self.touches);
+            // What its tasks work on goes with each look at a process.
+            let mut send = |mut order| {
+                if let Order::Look { tgid, touched, .. } = &mut order {
+                    touches.take(&obs.tasks, *tgid, &mut ring, touched);
+                }
+                send(order)
+            };
             next_ms = next_ms.min(now_ms + self.patience_ms());
             let (standings, look_ms) =
                 self.looks
@@ -179,6 +194,7 @@ impl Tracker {
             if self.follow(obs, now_ms, send) {
                 next_ms = now_ms;
             }
+            self.touches = touches;
         }
         let elapsed_ms = self.last_ms.replace(now_ms).map(|last| now_ms - last);
         let elapsed_us = elapsed_ms.unwrap_or(0) * 1000;

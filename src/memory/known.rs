@@ -83,9 +83,23 @@ impl Known {
             .ok()
     }
 
+    /// The area that the address is in.
+    pub fn holding(&self, address: u64) -> Option<usize> {
+        let after = self.mappings.partition_point(|area| area.start <= address);
+        let at = after.checked_sub(1)?;
+        (address < self.mappings[at].end).then_some(at)
+    }
+
     /// Somebody has touched the area that begins there.
     pub fn touched(&mut self, start: u64, at_ms: u64) {
         if let Some(at) = self.find(start) {
+            self.areas[at].touched_ms = Some(at_ms);
+        }
+    }
+
+    /// Somebody has touched that address.
+    pub fn holds_touched(&mut self, address: u64, at_ms: u64) {
+        if let Some(at) = self.holding(address) {
             self.areas[at].touched_ms = Some(at_ms);
         }
     }
@@ -164,6 +178,28 @@ mod tests {
         };
         assert_eq!(of(0), (10, Some(5), Some(7)));
         assert_eq!(of(1), (9, None, None));
+    }
+
+    #[test]
+    fn an_address_is_in_one_area_or_none() {
+        let mut known = Known::default();
+        known.set_map(vec![mapping(0x1000, 1), mapping(0x8000, 2)], 1, 4096);
+        let expected = [
+            (0xfff, None),
+            (0x1000, Some(0)),
+            (0x1fff, Some(0)),
+            (0x2000, None),
+            (0x7fff, None),
+            (0x9fff, Some(1)),
+            (0xa000, None),
+        ];
+        for (address, at) in expected {
+            assert_eq!(known.holding(address), at, "{address:x}");
+        }
+        known.holds_touched(0x2000, 4);
+        known.holds_touched(0x9000, 5);
+        let touched = [0, 1].map(|at| known.area(at).touched_ms);
+        assert_eq!(touched, [None, Some(5)]);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | `maps` | which areas are memory, private or shared |
 //! | `policy` | what placed it: memory policies, cpusets |
 //! | `touch` | what was touched lately |
+//! | `touched` | what single tasks work on |
 //! | `groups` | which processes share most of their memory |
 //! | `bring` | pages brought to a node |
 //! | [`pages`] | move_pages(2) |
@@ -42,8 +43,9 @@ mod tally;
 mod thread;
 mod thread_time;
 mod touch;
+mod touched;
 
 pub use kernel_scans::KernelScans;
-pub use orders::{Brought, Look, Order, Report, Unseen};
+pub use orders::{Brought, Look, Order, Report, Touch, Unseen};
 pub use thread::MemoryThread;
 pub use touch::TouchSource;

@@ -4,6 +4,10 @@
 //! Nodes are dense indices of the machine, those without CPUs included. Times are the dispatcher's, in ms.
 
 use crate::policy::locality::input::{MemoryPolicy, Sample};
+use crate::policy::locality::ledger::TaskKey;
+
+/// A task, and what may be an address of memory that it works on.
+pub type Touch = (TaskKey, u64);
 
 /// What shall be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +17,8 @@ pub enum Order {
         tgid: i32,
         /// At most so many addresses.
         addresses: u32,
+        /// Of its tasks, to be looked at as well.
+        touched: Vec<Touch>,
         at_ms: u64,
     },
     /// Bring up to so many of its pages to a node.
@@ -28,6 +34,8 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
     pub sample: Sample,
+    /// Of what single tasks work on, and no other task was seen to.
+    pub tasks: Vec<(TaskKey, Sample)>,
     pub policy: MemoryPolicy,
     /// Processes that share most of their memory have the same number.
     pub group: Option<u32>,

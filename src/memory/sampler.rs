@@ -17,15 +17,17 @@ use super::groups::Groups;
 use super::kernel_scans::KernelScans;
 use super::known::Known;
 use super::maps::{self, MemoryDevices};
-use super::orders::{Look, Unseen};
+use super::orders::{Look, Touch, Unseen};
 use super::pages;
 use super::policy::{self, Reading};
 use super::procfs::{Nodes, Proc, Status, why};
 use super::tally::Tally;
 use super::thread_time::ThreadTime;
 use super::touch::{TouchSource, Touches};
+use super::touched;
 use crate::policy::locality::areas::Area;
 use crate::policy::locality::input::{MemoryPolicy, Sample};
+use crate::policy::locality::ledger::TaskKey;
 
 /// Enough of numa_maps for the line of program text, which has the policy of the task.
 const BEGINNING: usize = 512;
@@ -110,17 +112,27 @@ impl<A: AskNodes> Sampler<A> {
         }
     }
 
-    /// Look at at most so many addresses of a process.
-    pub fn look(&mut self, tgid: i32, addresses: u32, at_ms: u64) -> Result<Look, Unseen> {
+    /// Look at at most so many addresses of a process, and at those that its tasks work on.
+    pub fn look(
+        &mut self,
+        tgid: i32,
+        (addresses, touched): (u32, &[Touch]),
+        at_ms: u64,
+    ) -> Result<Look, Unseen> {
         self.sweep(at_ms);
-        let look = self.try_look(tgid, addresses, at_ms);
+        let look = self.try_look(tgid, (addresses, touched), at_ms);
         if look == Err(Unseen::Gone) {
             self.forget(tgid);
         }
         look
     }
 
-    fn try_look(&mut self, tgid: i32, addresses: u32, at_ms: u64) -> Result<Look, Unseen> {
+    fn try_look(
+        &mut self,
+        tgid: i32,
+        (addresses, touched): (u32, &[Touch]),
+        at_ms: u64,
+    ) -> Result<Look, Unseen> {
         let status = self.status(tgid)?;
         let resident_kib = status.resident_kib.ok_or(Unseen::Gone)?;
         let mut known = self.known.remove(&tgid).unwrap_or_default();
@@ -129,11 +141,13 @@ impl<A: AskNodes> Sampler<A> {
             self.watch_kernel(tgid, &mut known);
         }
         let policy = self.policy(tgid, &status, &mut known, policy::MOST_KIB, at_ms)?;
-        let sample = self.sample(tgid, &mut known, addresses, at_ms)?;
+        let touched = self.work_on(&mut known, touched, at_ms);
+        let (sample, tasks) = self.sample(tgid, &mut known, (addresses, &touched), at_ms)?;
         known.looked_ms = at_ms;
         self.known.insert(tgid, known);
         Ok(Look {
             sample,
+            tasks,
             policy,
             group: self.groups.of(tgid),
             resident: resident_kib * 1024 / self.page_size,
@@ -237,13 +251,26 @@ impl<A: AskNodes> Sampler<A> {
         Ok(policy::with_cpuset(policy, status, memory))
     }
 
+    /// Pages that single tasks work on. Areas are hot, whoever touched them (R7).
+    fn work_on(&self, known: &mut Known, touched: &[Touch], at_ms: u64) -> Vec<Touch> {
+        for &(_, address) in touched {
+            known.holds_touched(address, at_ms);
+        }
+        let is_own = |at| {
+            known
+                .holding(at)
+                .is_some_and(|at| known.shared(at).is_none())
+        };
+        touched::own_pages(touched, self.page_size, is_own)
+    }
+
     fn sample(
         &mut self,
         tgid: i32,
         known: &mut Known,
-        addresses: u32,
+        (addresses, touched): (u32, &[Touch]),
         at_ms: u64,
-    ) -> Result<Sample, Unseen> {
+    ) -> Result<(Sample, Vec<(TaskKey, Sample)>), Unseen> {
         let pagemap = match self.touches.source() {
             TouchSource::None => None,
             TouchSource::IdlePages => self.proc.open(tgid, "pagemap").ok(),
@@ -253,12 +280,17 @@ impl<A: AskNodes> Sampler<A> {
                 known.touched(area, at_ms);
             }
         }
-        let chosen = self.choose(known, addresses, at_ms);
+        let mut chosen = self.choose(known, addresses, at_ms);
+        let count = chosen.addresses.len();
+        let pages = touched.iter().map(|&(_, page)| page as usize);
+        chosen.addresses.extend(pages);
         let mut status = vec![-libc::ENOENT; chosen.addresses.len()];
         if !status.is_empty() {
             let asked = self.kernel.ask(tgid, &chosen.addresses, &mut status);
             asked.map_err(|error| why(&error))?;
         }
+        let of_tasks = status.split_off(count);
+        chosen.addresses.truncate(count);
         let mut tally = Tally::new(self.nodes.ids.len());
         for (&node, &at) in status.iter().zip(&chosen.area) {
             if let Some(node) = self.nodes.dense(node) {
@@ -274,11 +306,17 @@ impl<A: AskNodes> Sampler<A> {
             let present = chosen.present(known, &status);
             self.touches.mark(&pagemap, &present, &mut known.marks);
         }
-        Ok(Sample {
+        let sample = Sample {
             at_ms,
-            asked: chosen.addresses.len() as u32,
+            asked: count as u32,
             pages: tally.pages(),
-        })
+        };
+        let node = |id| self.nodes.dense(id);
+        let nodes = self.nodes.ids.len();
+        Ok((
+            sample,
+            touched::samples(touched, &of_tasks, (nodes, at_ms), node),
+        ))
     }
 
     fn choose(&mut self, known: &mut Known, addresses: u32, at_ms: u64) -> Chosen {

@@ -178,12 +178,13 @@ impl Worker {
             Order::Look {
                 tgid,
                 addresses,
+                touched,
                 at_ms,
             } => Report::Looked {
                 tgid,
                 at_ms,
                 cost_us: 0,
-                found: self.sampler.look(tgid, addresses, at_ms),
+                found: self.sampler.look(tgid, (addresses, &touched), at_ms),
             },
             Order::Bring {
                 tgid,
@@ -235,6 +236,7 @@ mod tests {
         Order::Look {
             tgid,
             addresses: 200,
+            touched: Vec::new(),
             at_ms,
         }
     }

@@ -40,6 +40,7 @@ mod running {
     mod memory;
     mod moves;
     mod preferred;
+    mod touches;
 }
 
 /// With schedulers that tests start themselves, or none.

@@ -72,7 +72,7 @@ fn a_look_counts_pages_by_node_and_kind() {
         _ => panic!("{address:x} is not memory"),
     };
     let mut sampler = sampler(dir.path(), nodes);
-    let look = sampler.look(42, 300, 5_000).unwrap();
+    let look = sampler.look(42, (300, &[]), 5_000).unwrap();
     // 200 and 100; rounding may put one elsewhere.
     let on = |private, shared| NodePages { private, shared };
     assert_eq!(look.sample.pages, [on(150, 0), on(25, 100)]);
@@ -100,7 +100,7 @@ fn areas_take_turns_when_there_are_few_addresses() {
         _ => -libc::ENOENT,
     });
     let mut seen = |at_ms| {
-        let pages = sampler.look(1, 1, at_ms).unwrap().sample.pages;
+        let pages = sampler.look(1, (1, &[]), at_ms).unwrap().sample.pages;
         pages.iter().map(|node| node.private).collect::<Vec<_>>()
     };
     assert_eq!(seen(1), [1, 0]);
@@ -124,7 +124,7 @@ fn those_who_share_most_are_a_group() {
         );
     }
     let mut sampler = sampler(dir.path(), |_| 0);
-    let mut group = |tgid| sampler.look(tgid, 200, 1).unwrap().group;
+    let mut group = |tgid| sampler.look(tgid, (200, &[]), 1).unwrap().group;
     let first = group(1);
     assert!(first.is_some());
     assert_eq!(group(2), first);
@@ -140,7 +140,7 @@ fn the_policy_of_the_task_and_of_areas() {
         &[("status", STATUS), ("maps", MAPS), ("numa_maps", NUMA_MAPS)],
     );
     let mut sampler = sampler(dir.path(), |_| 0);
-    let mut policy = |at_ms| sampler.look(1, 10, at_ms).unwrap().policy;
+    let mut policy = |at_ms| sampler.look(1, (10, &[]), at_ms).unwrap().policy;
     assert_eq!(policy(0), MemoryPolicy::Free);
     // Its areas are not read again before a minute is over...
     let bound = NUMA_MAPS.replace("10000000 default", "10000000 bind:8");
@@ -172,10 +172,16 @@ fn a_large_process_is_not_read_whole() {
         &[("status", &status), ("maps", MAPS), ("numa_maps", &bound)],
     );
     let mut sampler = sampler(dir.path(), |_| 0);
-    assert_eq!(sampler.look(1, 10, 0).unwrap().policy, MemoryPolicy::Free);
+    assert_eq!(
+        sampler.look(1, (10, &[]), 0).unwrap().policy,
+        MemoryPolicy::Free
+    );
     // To bring it, it is; and what that has found is not forgotten.
     assert_eq!(sampler.movable(1, 0).unwrap(), []);
-    assert_eq!(sampler.look(1, 10, 0).unwrap().policy, MemoryPolicy::Bind);
+    assert_eq!(
+        sampler.look(1, (10, &[]), 0).unwrap().policy,
+        MemoryPolicy::Bind
+    );
     assert_eq!(sampler.policy_has_changed(1), Ok(false));
     let status = STATUS.replace("RssAnon: 65536", "RssAnon: 16777217");
     write(
@@ -229,13 +235,13 @@ fn who_is_gone_is_forgotten() {
     write(dir.path(), 1, &files);
     write(dir.path(), 2, &files);
     let mut sampler = sampler(dir.path(), |_| 0);
-    sampler.look(1, 10, 0).unwrap();
-    sampler.look(2, 10, 0).unwrap();
+    sampler.look(1, (10, &[]), 0).unwrap();
+    sampler.look(2, (10, &[]), 0).unwrap();
     std::fs::remove_dir_all(dir.path().join("1")).unwrap();
-    assert_eq!(sampler.look(1, 10, 1), Err(Unseen::Gone));
+    assert_eq!(sampler.look(1, (10, &[]), 1), Err(Unseen::Gone));
     assert_eq!(sampler.known.keys().collect::<Vec<_>>(), [&2]);
     // Nobody asked about the other one for long.
-    assert_eq!(sampler.look(1, 10, FORGET_MS + 1), Err(Unseen::Gone));
+    assert_eq!(sampler.look(1, (10, &[]), FORGET_MS + 1), Err(Unseen::Gone));
     assert!(sampler.known.is_empty());
     // A kernel thread has no memory.
     write(
@@ -243,7 +249,7 @@ fn who_is_gone_is_forgotten() {
         3,
         &[("status", "Name: kthreadd\n"), ("maps", "")],
     );
-    assert_eq!(sampler.look(3, 10, 0), Err(Unseen::Gone));
+    assert_eq!(sampler.look(3, (10, &[]), 0), Err(Unseen::Gone));
 }
 
 #[test]
@@ -257,11 +263,56 @@ fn a_kernel_that_balances_is_noticed() {
         // Another size, so that the map is read.
         let status = STATUS.replace("99999", &at_ms.to_string());
         write(dir.path(), 1, &[("sched", &text), ("status", &status)]);
-        sampler.look(1, 10, at_ms).unwrap();
+        sampler.look(1, (10, &[]), at_ms).unwrap();
         sampler.kernel_balances()
     };
     assert_eq!(
         [look(3, 1), look(3, 2), look(4, 3), look(4, 4)],
         [false, false, true, true]
     );
+}
+
+#[test]
+fn what_tasks_work_on_is_told_of_each_and_only_of_its_own_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [("status", STATUS), ("maps", MAPS), ("numa_maps", NUMA_MAPS)];
+    write(dir.path(), 42, &files);
+    let nodes = |address: usize| match address {
+        0x1000_0000..0x1200_0000 => 0,
+        0x1200_0000..0x1400_0000 => 8,
+        0x2000_0000..0x2200_0000 => 8,
+        _ => panic!("{address:x} is not memory"),
+    };
+    let mut sampler = sampler(dir.path(), nodes);
+    let (a, b) = ((5, 2), (6, 2));
+    let touched = [
+        (a, 0x1000_0008),
+        (a, 0x1000_1010),
+        (b, 0x13ff_ffff),
+        // Both have it; program text; shared memory; nothing at all.
+        (a, 0x1300_0000),
+        (b, 0x1300_0fff),
+        (b, 0x0040_0000),
+        (a, 0x2000_0000),
+        (b, 0x7fff_0000_0000),
+    ];
+    let look = sampler.look(42, (300, &touched), 5_000).unwrap();
+    let found = look.tasks.iter().map(|(task, sample)| {
+        let pages: Vec<u32> = sample.pages.iter().map(|node| node.private).collect();
+        (*task, sample.at_ms, sample.asked, pages)
+    });
+    let found: Vec<_> = found.collect();
+    assert_eq!(
+        found,
+        [(a, 5_000, 2, vec![2, 0]), (b, 5_000, 1, vec![0, 1])]
+    );
+    // The process's own sample is what it is without them.
+    assert_eq!(look.sample.asked, 300);
+    let answers: u32 = look
+        .sample
+        .pages
+        .iter()
+        .map(|on| on.private + on.shared)
+        .sum();
+    assert_eq!(answers, 300);
 }

@@ -15,7 +15,7 @@
 //! Never brought is memory that was placed or preferred by a memory policy or a cpuset, and never that of a
 //! process that runs on several nodes. For memory that all of its tasks use alike, it makes no difference
 //! which part of it is where, as long as the tasks are on both; for memory of single tasks it would, but whose
-//! it is nobody can tell from outside, so half of it would be taken away from those who use it.
+//! all of it is nobody can tell from outside, so half of it would be taken away from those who use it.
 //!
 //! Integers only, and what is decided depends on what was fed alone.
 

@@ -31,6 +31,11 @@ use crate::policy::observation::{Observation, Shape, TaskObs};
 pub const FIRST_WAIT_MS: u64 = 500;
 pub const LONGEST_WAIT_MS: u64 = 16_000;
 
+/// The best node of a process leads by less, in permille: its memory is on several, and what is known of a task's
+/// own goes first.
+const MIXED_BELOW: u16 = 400;
+/// So long after one of its tasks went by its own memory the process as a whole does not pull at its tasks.
+const APART_MS: u64 = 5_000;
 /// No look counts as later than this.
 const LATEST_MS: u64 = 10_000;
 
@@ -53,6 +58,8 @@ struct Process {
     group: Option<u32>,
     /// How late the last look was: the budget was spent, or it did not run.
     late_ms: u32,
+    /// When one of its tasks last belonged elsewhere than all of it, by its own memory.
+    apart_ms: Option<u64>,
 }
 
 impl Process {
@@ -127,6 +134,7 @@ impl Ledger {
             schedule: Schedule::fresh(),
             group: None,
             late_ms: 0,
+            apart_ms: None,
         })
     }
 
@@ -221,8 +229,15 @@ impl Ledger {
     }
 
     /// The nodes where the threads of a process belong, for its next one ([`super::fork`]); 0 if
-    /// that is not known well enough to decide by.
+    /// that is not known well enough to decide by, or its tasks work on different nodes.
     pub fn nodes_of(&self, tgid: i32, now_ms: u64) -> u64 {
+        let apart_ms = self
+            .processes
+            .get(&tgid)
+            .and_then(|process| process.apart_ms);
+        if apart_ms.is_some_and(|at| now_ms.saturating_sub(at) < APART_MS) {
+            return 0;
+        }
         let state = self.units.get(&self.unit_of(tgid));
         match (self.standing(tgid, now_ms), state) {
             (Standing::Known, Some(state)) => state.preference.nodes,
@@ -365,7 +380,7 @@ impl Ledger {
     }
 
     /// A task of the unit at `at`. What is known of its own memory counts where its unit does not
-    /// belong on a single node.
+    /// belong on a single node, or not clearly.
     fn view_task(
         &mut self,
         task: &TaskObs,
@@ -391,8 +406,9 @@ impl Ledger {
         if standing == Standing::Void {
             return TaskView { standing, ..shared };
         }
-        if process == Standing::Void || standing != Standing::Known || preference.single().is_some()
-        {
+        let is_clear = row.is_some_and(|row| lead(view, row) >= MIXED_BELOW);
+        let belongs_together = preference.single().is_some() && is_clear;
+        if process == Standing::Void || standing != Standing::Known || belongs_together {
             return shared;
         }
         let Some(row) = self.score(&own.evidence, standing, view) else {
@@ -400,6 +416,9 @@ impl Ledger {
         };
         let own = choose(own.preference, &self.asked(view, row, 1));
         self.task(key).preference = own;
+        if own.nodes & !preference.nodes != 0 {
+            self.process(task.tgid).apart_ms = Some(now_ms);
+        }
         match own.nodes {
             // Its own memory says nothing; its unit's may.
             0 => shared,
@@ -458,6 +477,19 @@ impl Timer {
             until_ms: now_ms + wait_ms,
         }
     }
+}
+
+/// By how much the best node of a row of scores leads.
+fn lead(view: &View, row: u32) -> u16 {
+    let nodes = view.nodes as usize;
+    let (mut best, mut second) = (0, 0);
+    for &score in view.scores.iter().skip(row as usize * nodes).take(nodes) {
+        (best, second) = match score > best {
+            true => (score, best),
+            false => (best, second.max(score)),
+        };
+    }
+    best - second
 }
 
 /// Add a row of scores, if there is something to fill in.

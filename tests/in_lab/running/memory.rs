@@ -193,6 +193,7 @@ impl Asked {
         self.at_ms += 1000;
         let order = Order::Look {
             tgid: task.pid(),
+            touched: Vec::new(),
             addresses,
             at_ms: self.at_ms,
         };

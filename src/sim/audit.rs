@@ -29,6 +29,7 @@ pub(super) fn places(world: &World<'_>) {
         assert_eq!(at.task.is_none(), world.idle.is_idle(cpu), "CPU {cpu}");
     }
     let busy = world.cpus.iter().filter(|cpu| cpu.task.is_some()).count();
+    assert_eq!(busy, world.busy, "busy CPUs");
     assert_eq!(busy, on_cpus, "a task is on two CPUs, or on none");
     let mut waiting = vec![0; hw.nr_nodes()];
     for (llc, queue) in world.queues.iter().enumerate() {

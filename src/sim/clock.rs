@@ -83,7 +83,7 @@ impl<E> Events<E> {
     }
 
     /// Time goes on to the next event.
-    pub fn next(&mut self) -> Option<E> {
+    pub fn advance(&mut self) -> Option<E> {
         let Reverse(entry) = self.heap.pop()?;
         self.now = entry.at;
         self.happened += 1;
@@ -101,7 +101,7 @@ mod tests {
         for (at, name) in [(5, 'a'), (3, 'b'), (5, 'c'), (3, 'd'), (4, 'e')] {
             events.announce(at, name);
         }
-        let order: String = std::iter::from_fn(|| events.next()).collect();
+        let order: String = std::iter::from_fn(|| events.advance()).collect();
         assert_eq!(order, "bdeac");
         assert_eq!((events.now(), events.happened()), (5, 5));
     }

@@ -179,7 +179,7 @@ impl<'a> Report<'a> {
         };
         let _ = writeln!(
             text,
-            "{} on {nodes} nodes, {llcs} LLCs, {cpus} CPUs; rules {}, {newborns}; runs: {runs}, seed {seed}",
+            "{}; nodes {nodes}, LLCs {llcs}, CPUs {cpus}; rules {}, {newborns}; runs {runs}, seed {seed}",
             self.workload, self.setup.limits.set
         );
         text.push_str(
@@ -249,7 +249,8 @@ impl<'a> Report<'a> {
             ("pulls from other nodes (R9)", sum(|o| o.pulls_remote)),
         ];
         text.push_str("\ndecisions of all runs\n");
-        for (name, count) in rows {
+        // What never happened would only hide what did.
+        for (name, count) in rows.into_iter().filter(|row| row.1 > 0) {
             let _ = writeln!(text, "  {name:36}{count:>10}");
         }
     }

@@ -112,6 +112,8 @@ pub struct World<'a> {
     pub(super) meeting: Meeting,
     pub(super) balancing: Balancing,
     pub(super) live: usize,
+    /// CPUs that run a task.
+    pub(super) busy: usize,
     /// Sleeps that end by themselves.
     pub(super) sleeping: usize,
     /// CPUs whose tasks have come to them or to the end of a phase.
@@ -149,6 +151,7 @@ impl<'a> World<'a> {
             meeting: Meeting::new(plan),
             balancing: Balancing::new(hw, &setup.limits),
             live: 0,
+            busy: 0,
             sleeping: 0,
             fresh: VecDeque::new(),
             stale: Vec::new(),
@@ -183,11 +186,11 @@ impl<'a> World<'a> {
         self.settle();
         while self.live > 0 {
             let live = self.live;
-            if self.sleeping == 0 && self.cpus.iter().all(|cpu| cpu.task.is_none()) {
+            if self.busy == 0 && self.sleeping == 0 && self.waiting.iter().all(|&n| n == 0) {
                 return Err(SimError::Stuck { live });
             }
             // There are always audits to come.
-            let Some(event) = self.events.next() else {
+            let Some(event) = self.events.advance() else {
                 return Err(SimError::Stuck { live });
             };
             if self.now() > most_ns {

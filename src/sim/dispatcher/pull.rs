@@ -15,7 +15,7 @@ impl World<'_> {
         let found = order
             .filter(|&node| self.waiting[node] > 0)
             .find_map(|node| {
-                let id = self.from_llcs_of_node(cpu, node, self.patience(own, node))?;
+                let id = self.waits_on_node(cpu, node, self.patience(own, node))?;
                 Some((id, node))
             });
         let (id, node) = found?;
@@ -34,7 +34,7 @@ impl World<'_> {
 
     /// A task of another LLC of `node` that the CPU may have and that has waited so long. One that may
     /// not use all of that node is not asked for patience: the CPUs that were woken may not be for it.
-    pub(super) fn from_llcs_of_node(&self, cpu: usize, node: usize, waited: u64) -> Option<usize> {
+    pub(super) fn waits_on_node(&self, cpu: usize, node: usize, waited: u64) -> Option<usize> {
         if self.waiting[node] == 0 {
             return None;
         }

@@ -30,6 +30,7 @@ impl World<'_> {
         at.run += 1;
         at.charged_until = now;
         at.worked_until = now + self.hw.params.switch_ns;
+        self.busy += 1;
         self.set_idle(cpu, false);
         self.new_slice(cpu);
         self.fresh.push_back(cpu);
@@ -45,6 +46,7 @@ impl World<'_> {
         // What was announced for it means nobody any more.
         at.run += 1;
         at.speeds += 1;
+        self.busy -= 1;
         self.set_idle(cpu, true);
     }
 
@@ -111,7 +113,7 @@ impl World<'_> {
         let next = match head {
             Some(head) if self.tasks[head].vtime <= vtime => Some(head),
             Some(_) => None,
-            None => self.from_llcs_of_node(cpu, self.hw.place(cpu).node, self.setup.slice_ns),
+            None => self.waits_on_node(cpu, self.hw.place(cpu).node, self.setup.slice_ns),
         };
         let Some(next) = next else {
             self.queues[llc].advance(vtime);
@@ -133,10 +135,9 @@ impl World<'_> {
         Some(llc)
     }
 
-    /// The task waits in the LLC.
+    /// The task waits in the LLC, some of whose CPUs it may use.
     pub(in crate::sim) fn enqueue(&mut self, id: usize, llc: usize, woken: bool) {
         let now = self.now();
-        let llc = self.llc_to_wait_in(id, llc);
         let task = &mut self.tasks[id];
         self.counters
             .count_as(self.hw, task, Counted::Running(llc), now);
@@ -155,7 +156,7 @@ impl World<'_> {
     }
 
     /// `llc`, unless the task may use none of its CPUs.
-    fn llc_to_wait_in(&self, id: usize, llc: usize) -> usize {
+    pub(super) fn llc_to_wait_in(&self, id: usize, llc: usize) -> usize {
         let usable = |llc: usize| self.usable(id, self.hw.cpus_of_llc(llc)) > 0;
         match usable(llc) {
             true => llc,
@@ -165,8 +166,9 @@ impl World<'_> {
         }
     }
 
-    /// The same for one that was not placed by a wake-up; an idle CPU there is told.
-    fn enqueue_and_kick(&mut self, id: usize, llc: usize) {
+    /// The same for one that no wake-up found a place for; an idle CPU there is told.
+    pub(in crate::sim) fn enqueue_and_kick(&mut self, id: usize, llc: usize) {
+        let llc = self.llc_to_wait_in(id, llc);
         self.enqueue(id, llc, false);
         let allowed = self.allowed(id);
         let node = self.hw.cpus_of_node(self.hw.node_of_llc(llc));

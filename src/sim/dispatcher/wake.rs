@@ -19,7 +19,9 @@ impl World<'_> {
         let llc = self.grant_wish(id).unwrap_or(self.hw.place(prev).llc);
         match self.idle_near(id, prev, llc) {
             Some(cpu) => self.start(cpu, id),
-            None => self.enqueue(id, llc, true),
+            None if self.llc_to_wait_in(id, llc) == llc => self.enqueue(id, llc, true),
+            // Not allowed there any more.
+            None => self.enqueue_and_kick(id, llc),
         }
     }
 

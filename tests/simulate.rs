@@ -241,7 +241,15 @@ fn an_induced_imbalance_takes_the_moves_that_it_needs() {
                 needed,
                 "{tasks} on {weights:?}: {outcome:?}"
             );
-            assert_eq!(outcome.last[1] as u64, needed, "they stay");
+            assert_eq!(u64::from(outcome.last[1]), needed, "they stay");
+            // Whom the limits moved, and who was born elsewhere and then confined, went once; nobody
+            // else was in a queue.
+            let went = needed + u64::from(outcome.birth[1]);
+            assert_eq!(
+                (outcome.node_migrations, outcome.waits),
+                (went, went),
+                "{outcome:?}"
+            );
         }
     }
 }
@@ -276,6 +284,14 @@ fn where_tasks_are_shows_in_their_time() {
         two < 61 * MS && (100 * MS..102 * MS).contains(&six),
         "{two} {six}"
     );
+
+    // One core: 60 ms of work beside another task take 100 ms, and what that has left then goes faster.
+    let hw = Hardware::new(&uniform(1, 1, 1, 2), exact());
+    let mut plan = Plan::default();
+    let [short, long] = [60, 120].map(|work| plan.program(vec![Op::Compute(work * MS)]));
+    plan.root = plan.parent([short, long], MS / 10);
+    let wall = run(&hw, &plan).wall_ns;
+    assert!((159 * MS..162 * MS).contains(&wall), "{wall}");
 
     let hw = Hardware::new(&uniform(2, 1, 16, 1), exact());
     let plan = workload("mpi:8,iterations=20");

@@ -21,6 +21,7 @@
 //! | [`steps`] | tasks go on with their programs |
 //! | [`world`] | a run: the state, and the loop over events |
 //! | [`audit`] | is everybody where they should be? |
+//! | [`occupancy`] | tasks on each node over time |
 //! | [`outcome`] | what a run came to |
 //! | [`runs`] | many runs side by side |
 //! | [`report`] | table and JSON |
@@ -35,6 +36,7 @@ mod demand;
 mod dispatcher;
 pub mod hardware;
 mod idle;
+pub mod occupancy;
 pub mod outcome;
 pub mod program;
 mod queue;

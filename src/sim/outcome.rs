@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::clock::Time;
 use super::hardware::ONE;
+use super::occupancy::Occupancy;
 use super::world::World;
 use crate::policy::balance::{Decisions, MoveWhy, Outcome as Verdict};
 use crate::policy::limits::excess;
@@ -180,6 +181,7 @@ pub struct Outcome {
     pub local_permille: Option<u64>,
     pub ticks: u64,
     pub events: u64,
+    pub occupancy: Occupancy,
 }
 
 impl Outcome {
@@ -214,6 +216,7 @@ impl Outcome {
             local_permille: local(tally),
             ticks: tally.ticks,
             events: world.events.happened(),
+            occupancy: world.occupancy.clone(),
         }
     }
 }

@@ -164,6 +164,7 @@ impl<'a> Report<'a> {
         self.placements(&mut text, "tasks per node after start-up", |run| &run.first);
         self.placements(&mut text, "tasks per node at the end", |run| &run.last);
         self.decisions(&mut text);
+        self.plot(&mut text);
         text
     }
 
@@ -226,6 +227,26 @@ impl<'a> Report<'a> {
         }
         if let Some(more @ 1..) = counted.len().checked_sub(LISTED) {
             let _ = writeln!(text, "  and {more} others");
+        }
+    }
+
+    /// The first run.
+    fn plot(&self, text: &mut String) {
+        let Some(occupancy) = self.runs.first().map(|run| &run.occupancy) else {
+            return;
+        };
+        let most = occupancy.most();
+        if most == 0 {
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "\ntasks on each node over time, first run: a column is {} s, a full one {:.1} tasks",
+            seconds(occupancy.span_ns),
+            f64::from(most) / 1000.0
+        );
+        for (node, id) in self.machine.node_ids.iter().enumerate() {
+            let _ = writeln!(text, "  node {id:3} |{}|", occupancy.bars(node, most));
         }
     }
 

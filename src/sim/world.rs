@@ -19,6 +19,7 @@ use super::demand::Demand;
 use super::dispatcher::balance::Balancing;
 use super::hardware::{Hardware, ONE};
 use super::idle::{CpuSet, IdleCpus};
+use super::occupancy::Occupancy;
 use super::outcome::Tally;
 use super::program::Plan;
 use super::queue::Queue;
@@ -68,6 +69,8 @@ pub(super) enum Event {
     Sweep(usize),
     Balance,
     Audit,
+    /// A span of the occupancy ends.
+    Span,
 }
 
 /// A CPU.
@@ -122,6 +125,7 @@ pub struct World<'a> {
     pub(super) stale: Vec<usize>,
     pub(super) shares: Vec<(usize, u64)>,
     pub(super) tally: Tally,
+    pub(super) occupancy: Occupancy,
     /// Decisions, if they are wanted.
     pub(super) trace: Option<Vec<Record>>,
 }
@@ -157,6 +161,7 @@ impl<'a> World<'a> {
             stale: Vec::new(),
             shares: Vec::new(),
             tally: Tally::new(),
+            occupancy: Occupancy::new(hw.nr_nodes()),
             trace: None,
         }
     }
@@ -183,6 +188,7 @@ impl<'a> World<'a> {
             self.events.announce(self.setup.balance_ns, Event::Balance);
         }
         self.events.announce(AUDIT_NS, Event::Audit);
+        self.events.announce(self.occupancy.span_ns, Event::Span);
         self.settle();
         while self.live > 0 {
             let live = self.live;
@@ -219,6 +225,13 @@ impl<'a> World<'a> {
                 self.balance();
                 let next = self.now() + self.setup.balance_ns;
                 self.events.announce(next, Event::Balance);
+            }
+            Event::Span => {
+                let (now, counters) = (self.now(), &self.counters);
+                self.occupancy
+                    .span_ends(|node| counters.integral_of(node, now));
+                self.events
+                    .announce(now + self.occupancy.span_ns, Event::Span);
             }
             Event::Audit => {
                 self.audit();

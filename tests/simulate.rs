@@ -293,6 +293,18 @@ fn where_tasks_are_shows_in_their_time() {
     let wall = run(&hw, &plan).wall_ns;
     assert!((159 * MS..162 * MS).contains(&wall), "{wall}");
 
+    // A node that gives what one task asks for: 60 ms for each of two take 120 ms, and the rest is alone.
+    let hw = Hardware::new(&uniform(1, 1, 8, 1), exact());
+    let mut plan = Plan::default();
+    let intensity = 1_000_000;
+    let [short, long] = [60, 120].map(|ms| {
+        let work = ms * MS;
+        plan.program(vec![Op::Touch { work, intensity }])
+    });
+    plan.root = plan.parent([short, long], MS / 10);
+    let wall = run(&hw, &plan).wall_ns;
+    assert!((179 * MS..182 * MS).contains(&wall), "{wall}");
+
     let hw = Hardware::new(&uniform(2, 1, 16, 1), exact());
     let plan = workload("mpi:8,iterations=20");
     let mut unseen = setup(&hw, RuleSet::Ballast);

@@ -10,17 +10,17 @@
 //! |---|---|
 //! | [`clock`] | time, and events in order |
 //! | [`hardware`] | the modelled machine and its few parameters: how fast a task gets on where |
-//! | [`demand`] | what running tasks ask of the nodes' memory |
-//! | [`idle`] | sets of CPUs |
+//! | `demand` | what running tasks ask of the nodes' memory |
+//! | `idle` | sets of CPUs |
 //! | [`program`] | what tasks do, as data |
 //! | [`workload`] | workloads by name |
-//! | [`task`] | a task |
-//! | [`counters`] | who is counted where |
-//! | [`queue`] | queues of weighted virtual time |
-//! | [`dispatcher`] | fork, wake-up, queues, pull, balancing tick |
-//! | [`steps`] | tasks go on with their programs |
+//! | `task` | a task |
+//! | `counters` | who is counted where |
+//! | `queue` | queues of weighted virtual time |
+//! | `dispatcher` | fork, wake-up, queues, pull, balancing tick |
+//! | `steps` | tasks go on with their programs |
 //! | [`world`] | a run: the state, and the loop over events |
-//! | [`audit`] | is everybody where they should be? |
+//! | `audit` | is everybody where they should be? |
 //! | [`occupancy`] | tasks on each node over time |
 //! | [`outcome`] | what a run came to |
 //! | [`runs`] | many runs side by side |

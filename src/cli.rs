@@ -19,6 +19,7 @@ use crate::machine::Machine;
 use crate::machine::describe::{self, Source};
 use crate::policy::compile::{ImbNumaNr, Thresholds};
 use crate::policy::rule_set::RuleSet;
+use crate::sim::SimulateArgs;
 use crate::work::WorkArgs;
 
 /// `0.1.0-g<sha>[-dirty] <triple>`, as sched_ext schedulers print it.
@@ -62,6 +63,8 @@ pub enum Command {
     Rules(RulesArgs),
     /// Decide again what a trace recorded, and compare.
     Replay(ReplayArgs),
+    /// Run a workload on a modelled machine, under the same rules.
+    Simulate(Box<SimulateArgs>),
     /// Run a built-in workload; its last line of output is its result.
     Work(WorkArgs),
     /// Compare schedulers: EEVDF, this one with flags, others.
@@ -196,7 +199,7 @@ impl RuleArgs {
 }
 
 /// 0, or an interval that the daemon can keep and that still is one.
-fn parse_balance_interval(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_balance_interval(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(0) => Ok(0),
         Ok(ms @ 10..=60_000) => Ok(ms),

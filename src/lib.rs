@@ -20,6 +20,7 @@
 //! | [`rules`] | the `rules` command's output |
 //! | [`replay`] | the `replay` command |
 //! | [`compare`] | A/B: suites, life cycle, statistics, reports |
+//! | [`sim`] | the `simulate` command: the same policy on modelled machines |
 //! | [`work`] | built-in workloads |
 
 pub mod balancer;
@@ -35,5 +36,6 @@ pub mod observe;
 pub mod policy;
 pub mod replay;
 pub mod rules;
+pub mod sim;
 pub mod topology;
 pub mod work;

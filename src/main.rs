@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use scx_ballast::cli::{Cli, Command, UsageError};
-use scx_ballast::{compare, daemon, observe, replay, rules, topology, work};
+use scx_ballast::{compare, daemon, observe, replay, rules, sim, topology, work};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -14,6 +14,7 @@ fn main() -> ExitCode {
         Some(Command::Topology(args)) => topology::run(args),
         Some(Command::Rules(args)) => rules::run(args),
         Some(Command::Replay(args)) => replay::run(args),
+        Some(Command::Simulate(args)) => sim::run(args),
         Some(Command::Work(args)) => work::run(args),
         Some(Command::Compare(args)) => compare::run(args),
         None if cli.run.help_stats => observe::describe(),

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A wake-up: the previous CPU, a whole core of its LLC, any CPU there, the same in the node; another node
+//! only when this one has no spare and that one has.
+
+use crate::policy::limits::spare;
+use crate::sim::task::State;
+use crate::sim::world::World;
+
+impl World<'_> {
+    /// The task has something to do.
+    pub(in crate::sim) fn wake(&mut self, id: usize) {
+        assert_eq!(self.state(id), State::Asleep, "task {id} is woken");
+        self.place_wakeup(id);
+    }
+
+    /// Find a place for a task that is on no CPU and in no queue.
+    pub(in crate::sim) fn place_wakeup(&mut self, id: usize) {
+        let prev = self.tasks[id].last_cpu;
+        let llc = self.grant_wish(id).unwrap_or(self.hw.place(prev).llc);
+        match self.idle_near(id, prev, llc) {
+            Some(cpu) => self.start(cpu, id),
+            None if self.llc_to_wait_in(id, llc) == llc => self.enqueue(id, llc, true),
+            // Not allowed there any more.
+            None => self.enqueue_and_kick(id, llc),
+        }
+    }
+
+    fn idle_near(&self, id: usize, prev: usize, llc: usize) -> Option<usize> {
+        let allowed = self.allowed(id);
+        let prev_ok = self.hw.place(prev).llc == llc && self.may_use(id, prev);
+        let prev_idle = (prev_ok && self.idle.is_idle(prev)).then_some(prev);
+        let in_llc = self.hw.cpus_of_llc(llc);
+        let node = self.hw.node_of_llc(llc);
+        prev_idle
+            .filter(|&cpu| self.idle.is_whole(cpu))
+            .or_else(|| self.idle.whole_core(in_llc.clone(), allowed))
+            .or(prev_idle)
+            .or_else(|| self.idle.any(in_llc, allowed))
+            .or_else(|| self.idle.any(self.hw.cpus_of_node(node), allowed))
+            .or_else(|| self.idle_elsewhere(id, node))
+    }
+
+    /// Another node for a task whose own has no spare.
+    fn idle_elsewhere(&self, id: usize, node: usize) -> Option<usize> {
+        let now = self.now();
+        let weight = &self.hw.shape.weight;
+        let spare_on =
+            |node: usize| spare(weight[node], self.counters.committed_on(self.hw, node, now));
+        if spare_on(node) > 0 {
+            return None;
+        }
+        let nodes = self.hw.order(node).iter().skip(1).map(|&n| usize::from(n));
+        nodes
+            .filter(|&other| self.tasks[id].nodes >> other & 1 == 1 && spare_on(other) > 0)
+            .find_map(|other| {
+                let cpus = self.hw.cpus_of_node(other);
+                self.idle.any(cpus, self.allowed(id))
+            })
+    }
+}

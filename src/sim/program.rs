@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What tasks do: short programs of operations.
+//!
+//! A workload is a [`Plan`]: programs, what they meet at, and which of them begins. Operations that are
+//! not work take no time; their cost is work beside them.
+
+/// One operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// So many nanoseconds of work on the core alone.
+    Compute(u64),
+    /// Work of which `intensity` millionths wait for the memory that the task has touched.
+    Memory { work: u64, intensity: u64 },
+    /// The same on new memory, which is where the task runs then: first touch.
+    Touch { work: u64, intensity: u64 },
+    /// Sleep for so many nanoseconds.
+    Sleep(u64),
+    /// Start a process with this program.
+    Fork(usize),
+    /// A new program: the memory is gone, the task stays.
+    Exec,
+    /// Sleep until all have come here.
+    Barrier(usize),
+    /// Put a message into a channel; sleep while it is full.
+    Send(usize),
+    /// Take one out; sleep while there is none.
+    Receive(usize),
+    /// Sleep until no child is left.
+    WaitChildren,
+    /// Use only the CPUs of this set of the plan; `None`: all again.
+    Confine(Option<usize>),
+    /// Go back to the operation `to`, until that was done `times` times in all. Loops do not nest.
+    Repeat { to: usize, times: u32 },
+    /// Something that the report wants to know.
+    Mark(Mark),
+}
+
+/// Moments of a task that the report is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// The first moment after its start-up: where is it?
+    First,
+    /// Its proper work begins.
+    Begin,
+    /// ... and ends.
+    End,
+}
+
+/// A workload.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub programs: Vec<Vec<Op>>,
+    /// By barrier: how many come to it.
+    pub barriers: Vec<u32>,
+    /// By channel: messages that it holds.
+    pub channels: Vec<u32>,
+    /// Sets of CPUs to be confined to, dense.
+    pub sets: Vec<Vec<usize>>,
+    /// The program of the first task.
+    pub root: usize,
+}
+
+impl Plan {
+    /// Adds a program; returns its number.
+    pub fn program(&mut self, ops: Vec<Op>) -> usize {
+        self.programs.push(ops);
+        self.programs.len() - 1
+    }
+
+    pub fn barrier(&mut self, tasks: u32) -> usize {
+        self.barriers.push(tasks);
+        self.barriers.len() - 1
+    }
+
+    pub fn channel(&mut self, capacity: u32) -> usize {
+        self.channels.push(capacity);
+        self.channels.len() - 1
+    }
+
+    /// The program of a parent that starts children at intervals of `fork_ns` of work, and waits for them.
+    pub fn parent(&mut self, children: impl IntoIterator<Item = usize>, fork_ns: u64) -> usize {
+        let starts = children
+            .into_iter()
+            .flat_map(|child| [Op::Compute(fork_ns), Op::Fork(child)]);
+        let ops = starts.chain([Op::WaitChildren]).collect();
+        self.program(ops)
+    }
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What several runs came to: a table for people, JSON for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::hardware::{Hardware, Params};
+use super::outcome::Outcome;
+use super::workload::Workload;
+use super::world::Setup;
+
+/// Placements that are listed; all are counted.
+const LISTED: usize = 6;
+
+/// Of some quantity over the runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Summary {
+    pub min: f64,
+    pub max: f64,
+    pub range: f64,
+    pub mean: f64,
+}
+
+impl Summary {
+    /// `None`: there is not one value.
+    pub fn of(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
+        let number = values.clone().count();
+        let min = values.clone().reduce(f64::min)?;
+        let max = values.clone().reduce(f64::max)?;
+        Some(Self {
+            min,
+            max,
+            range: max - min,
+            mean: values.sum::<f64>() / number as f64,
+        })
+    }
+}
+
+/// The modelled machine, in short.
+#[derive(Debug, Serialize)]
+struct Shape {
+    nodes: usize,
+    cpus: usize,
+    llcs: usize,
+    node_ids: Vec<u32>,
+    node_cpus: Vec<u32>,
+}
+
+/// See the module.
+#[derive(Debug, Serialize)]
+pub struct Report<'a> {
+    workload: String,
+    machine: Shape,
+    setup: &'a Setup,
+    params: &'a Params,
+    summary: BTreeMap<&'static str, Summary>,
+    runs: &'a [Outcome],
+}
+
+/// A row of the table: its key in JSON, its name, its value of a run, decimals.
+struct Row(
+    &'static str,
+    &'static str,
+    fn(&Outcome) -> Option<f64>,
+    usize,
+);
+
+const ROWS: &[Row] = &[
+    Row("run_s", "run time, s", |o| Some(seconds(o.run_ns)), 3),
+    Row(
+        "wall_s",
+        "from first to last task, s",
+        |o| Some(seconds(o.wall_ns)),
+        3,
+    ),
+    Row(
+        "birth_spread",
+        "spread at birth, tasks",
+        |o| Some(o.birth_spread as f64),
+        0,
+    ),
+    Row(
+        "first_spread",
+        "spread after start-up",
+        |o| Some(o.first_spread as f64),
+        0,
+    ),
+    Row(
+        "last_spread",
+        "spread at the end",
+        |o| Some(o.last_spread as f64),
+        0,
+    ),
+    Row(
+        "moves",
+        "moves by the balancer",
+        |o| Some((o.moves.excess + o.moves.utilisation) as f64),
+        0,
+    ),
+    Row(
+        "node_migrations",
+        "changes of node",
+        |o| Some(o.node_migrations as f64),
+        0,
+    ),
+    Row(
+        "llc_migrations",
+        "changes of LLC in a node",
+        |o| Some(o.llc_migrations as f64),
+        0,
+    ),
+    Row(
+        "local_percent",
+        "local memory, %",
+        |o| Some(o.local_permille? as f64 / 10.0),
+        1,
+    ),
+    Row(
+        "wait_ms_max",
+        "longest wait, ms",
+        |o| Some(o.wait_ns_max as f64 / 1e6),
+        2,
+    ),
+];
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+impl<'a> Report<'a> {
+    pub fn new(
+        workload: &Workload,
+        hw: &'a Hardware,
+        setup: &'a Setup,
+        runs: &'a [Outcome],
+    ) -> Self {
+        let summaries = ROWS.iter().filter_map(|&Row(key, _, value, _)| {
+            let values = runs.iter().filter_map(value);
+            Some((key, Summary::of(values)?))
+        });
+        Self {
+            workload: workload.to_string(),
+            machine: Shape {
+                nodes: hw.nr_nodes(),
+                cpus: hw.nr_cpus(),
+                llcs: hw.nr_llcs(),
+                node_ids: hw.node_ids.clone(),
+                node_cpus: hw.shape.weight.clone(),
+            },
+            setup,
+            params: &hw.params,
+            summary: summaries.collect(),
+            runs,
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.title(&mut text);
+        self.table(&mut text);
+        self.placements(&mut text, "tasks per node after start-up", |run| &run.first);
+        self.placements(&mut text, "tasks per node at the end", |run| &run.last);
+        self.decisions(&mut text);
+        self.plot(&mut text);
+        text
+    }
+
+    fn title(&self, text: &mut String) {
+        let Shape {
+            nodes, cpus, llcs, ..
+        } = self.machine;
+        let runs = self.runs.len();
+        let seed = self.runs.first().map_or(0, |run| run.seed);
+        let newborns = match self.setup.newborn_ns {
+            0 => "sleepers unseen",
+            _ => "sleepers counted",
+        };
+        let _ = writeln!(
+            text,
+            "{}; nodes {nodes}, LLCs {llcs}, CPUs {cpus}; rules {}, {newborns}; runs {runs}, seed {seed}",
+            self.workload, self.setup.limits.set
+        );
+        text.push_str(
+            "times are in units of the model (docs/simulation.md), good for comparing rules\n\n",
+        );
+    }
+
+    fn table(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "{:28}{:>10}{:>10}{:>10}{:>10}",
+            "", "min", "max", "range", "mean"
+        );
+        for Row(key, name, _, decimals) in ROWS {
+            let Some(s) = self.summary.get(key) else {
+                continue;
+            };
+            // A mean of whole numbers is none itself.
+            let mean = (*decimals).max(1);
+            let _ = writeln!(
+                text,
+                "{name:28}{:>10.decimals$}{:>10.decimals$}{:>10.decimals$}{:>10.mean$}",
+                s.min, s.max, s.range, s.mean
+            );
+        }
+    }
+
+    fn placements(&self, text: &mut String, title: &str, of: fn(&Outcome) -> &Vec<u32>) {
+        let mut counted: BTreeMap<&Vec<u32>, usize> = BTreeMap::new();
+        for run in self.runs {
+            *counted.entry(of(run)).or_default() += 1;
+        }
+        let mut counted: Vec<(&Vec<u32>, usize)> = counted.into_iter().collect();
+        counted.sort_by_key(|&(_, runs)| std::cmp::Reverse(runs));
+        let _ = writeln!(text, "\n{title}");
+        for (counts, runs) in counted.iter().take(LISTED) {
+            let counts: Vec<String> = counts.iter().map(u32::to_string).collect();
+            let _ = writeln!(
+                text,
+                "  {:40} in {runs} of {}",
+                counts.join(" "),
+                self.runs.len()
+            );
+        }
+        if let Some(more @ 1..) = counted.len().checked_sub(LISTED) {
+            let _ = writeln!(text, "  and {more} others");
+        }
+    }
+
+    /// The first run.
+    fn plot(&self, text: &mut String) {
+        let Some(occupancy) = self.runs.first().map(|run| &run.occupancy) else {
+            return;
+        };
+        let most = occupancy.most();
+        if most == 0 {
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "\ntasks on each node over time, first run: a column is {} s, a full one {:.1} tasks",
+            seconds(occupancy.span_ns),
+            f64::from(most) / 1000.0
+        );
+        for (node, id) in self.machine.node_ids.iter().enumerate() {
+            let _ = writeln!(text, "  node {id:3} |{}|", occupancy.bars(node, most));
+        }
+    }
+
+    fn decisions(&self, text: &mut String) {
+        let sum = |of: fn(&Outcome) -> u64| self.runs.iter().map(of).sum::<u64>();
+        let rows = [
+            ("forks: least loaded node", sum(|o| o.forks.least)),
+            (
+                "forks: local, tolerated (R1, R2)",
+                sum(|o| o.forks.tolerated),
+            ),
+            ("forks: all full, local", sum(|o| o.forks.full_local)),
+            ("forks: all full, least utilised", sum(|o| o.forks.full)),
+            ("forks: of these on another node", sum(|o| o.forks.remote)),
+            ("moves: excess (R1 to R3)", sum(|o| o.moves.excess)),
+            ("moves: utilisation", sum(|o| o.moves.utilisation)),
+            ("pairs left alone: tolerated", sum(|o| o.moves.tolerated)),
+            ("pairs left alone: held", sum(|o| o.moves.held)),
+            ("pairs left alone: no task", sum(|o| o.moves.no_task)),
+            ("pulls inside the node (R9)", sum(|o| o.pulls_node)),
+            ("pulls from other nodes (R9)", sum(|o| o.pulls_remote)),
+        ];
+        text.push_str("\ndecisions of all runs\n");
+        // What never happened would only hide what did.
+        for (name, count) in rows.into_iter().filter(|row| row.1 > 0) {
+            let _ = writeln!(text, "  {name:36}{count:>10}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries() {
+        let summary = Summary::of([2.0, 5.0, 3.5].into_iter()).unwrap();
+        let Summary {
+            min,
+            max,
+            range,
+            mean,
+        } = summary;
+        assert_eq!((min, max, range, mean), (2.0, 5.0, 3.0, 3.5));
+        assert_eq!(Summary::of(std::iter::empty()), None);
+    }
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tasks go on with their programs.
+
+use std::collections::VecDeque;
+
+use super::clock::Time;
+use super::hardware::ONE;
+use super::outcome::Moment;
+use super::program::{Mark, Op, Plan};
+use super::task::{Counted, State, Task};
+use super::world::{Event, World};
+
+/// Where tasks wait for each other.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    /// By barrier: who sleeps at it.
+    barriers: Vec<Vec<usize>>,
+    channels: Vec<Channel>,
+}
+
+#[derive(Debug, Default)]
+struct Channel {
+    messages: u32,
+    readers: VecDeque<usize>,
+    writers: VecDeque<usize>,
+}
+
+impl Meeting {
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            barriers: vec![Vec::new(); plan.barriers.len()],
+            channels: plan.channels.iter().map(|_| Channel::default()).collect(),
+        }
+    }
+}
+
+/// What an operation comes to.
+enum Step {
+    /// At once the next one.
+    Next,
+    /// Work, on the CPU.
+    Works,
+    /// The task has left the CPU.
+    Left,
+}
+
+impl World<'_> {
+    /// The first task is there, on some CPU.
+    pub(super) fn first_task(&mut self) {
+        let cpu = self.random.usize(0..self.hw.nr_cpus());
+        let llc = self.hw.place(cpu).llc;
+        let mut task = Task::new(self.plan.root, None, cpu, llc);
+        task.places.birth = self.hw.place(cpu).node;
+        self.tasks.push(task);
+        self.live += 1;
+        self.start(cpu, 0);
+    }
+
+    /// The task on the CPU goes on until it has work, or leaves.
+    pub(super) fn go_on(&mut self, cpu: usize) {
+        let Some(id) = self.cpus[cpu].task else {
+            return;
+        };
+        if self.tasks[id].left.is_some() {
+            self.enter_phase(cpu, id);
+            return;
+        }
+        loop {
+            let task = &self.tasks[id];
+            let Some(&op) = self.plan.programs[task.program].get(task.at) else {
+                self.exit(cpu, id);
+                return;
+            };
+            match self.step(cpu, id, op) {
+                Step::Next => self.tasks[id].at += 1,
+                Step::Works | Step::Left => return,
+            }
+        }
+    }
+
+    fn step(&mut self, cpu: usize, id: usize, op: Op) -> Step {
+        match op {
+            Op::Compute(work) | Op::Memory { work, .. } | Op::Touch { work, .. } => {
+                let work = self.jittered(work);
+                if work == 0 {
+                    return Step::Next;
+                }
+                self.tasks[id].left = Some(work);
+                self.enter_phase(cpu, id);
+                return Step::Works;
+            }
+            Op::Sleep(ns) => {
+                self.tasks[id].at += 1;
+                let slack = self.random.u64(0..=self.hw.params.timer_slack_ns);
+                self.sleeping += 1;
+                self.events
+                    .announce(self.now() + ns + slack, Event::Wake(id));
+                self.sleep(cpu, id);
+                return Step::Left;
+            }
+            Op::Fork(program) => self.fork(cpu, id, program),
+            Op::Exec => self.tasks[id].touched.clear(),
+            Op::Barrier(barrier) => {
+                let here = self.meeting.barriers[barrier].len() as u32 + 1;
+                if here < self.plan.barriers[barrier] {
+                    self.meeting.barriers[barrier].push(id);
+                    self.tasks[id].at += 1;
+                    self.sleep(cpu, id);
+                    return Step::Left;
+                }
+                for other in std::mem::take(&mut self.meeting.barriers[barrier]) {
+                    self.wake(other);
+                }
+            }
+            Op::Send(channel) => {
+                let at = &mut self.meeting.channels[channel];
+                if at.messages >= self.plan.channels[channel] {
+                    at.writers.push_back(id);
+                    self.sleep(cpu, id);
+                    return Step::Left;
+                }
+                at.messages += 1;
+                if let Some(reader) = at.readers.pop_front() {
+                    self.wake(reader);
+                }
+            }
+            Op::Receive(channel) => {
+                let at = &mut self.meeting.channels[channel];
+                if at.messages == 0 {
+                    at.readers.push_back(id);
+                    self.sleep(cpu, id);
+                    return Step::Left;
+                }
+                at.messages -= 1;
+                if let Some(writer) = at.writers.pop_front() {
+                    self.wake(writer);
+                }
+            }
+            Op::WaitChildren if self.tasks[id].children > 0 => {
+                self.sleep(cpu, id);
+                return Step::Left;
+            }
+            Op::WaitChildren => {}
+            Op::Confine(set) => {
+                self.confine(id, set);
+                if !self.may_use(id, cpu) {
+                    self.tasks[id].at += 1;
+                    self.leave(cpu, id);
+                    self.place_wakeup(id);
+                    self.dispatch(cpu);
+                    return Step::Left;
+                }
+            }
+            Op::Repeat { to, times } => {
+                let task = &mut self.tasks[id];
+                task.rounds += 1;
+                if task.rounds < times {
+                    task.at = to;
+                    return self.step_again(cpu, id);
+                }
+                task.rounds = 0;
+            }
+            Op::Mark(mark) => self.mark(cpu, id, mark),
+        }
+        Step::Next
+    }
+
+    /// The operation that a loop goes back to.
+    fn step_again(&mut self, cpu: usize, id: usize) -> Step {
+        let task = &self.tasks[id];
+        match self.plan.programs[task.program].get(task.at).copied() {
+            Some(op) => self.step(cpu, id, op),
+            None => Step::Next,
+        }
+    }
+
+    fn mark(&mut self, cpu: usize, id: usize, mark: Mark) {
+        let moment = match mark {
+            Mark::First => {
+                self.tasks[id].places.first = Some(self.hw.place(cpu).node);
+                return;
+            }
+            Mark::Begin => Moment::Begin,
+            Mark::End => Moment::End,
+        };
+        self.tally.moment(moment, self.events.now());
+    }
+
+    /// The work that the task has left begins, or goes on, on the CPU.
+    fn enter_phase(&mut self, cpu: usize, id: usize) {
+        let node = self.hw.place(cpu).node;
+        let mut shares = std::mem::take(&mut self.shares);
+        let task = &self.tasks[id];
+        match self.plan.programs[task.program][task.at] {
+            Op::Memory { intensity, .. } => {
+                task.shares(node, &mut shares);
+                self.demand.begin(cpu, intensity, &shares);
+            }
+            Op::Touch { intensity, .. } => self.demand.begin(cpu, intensity, &[(node, ONE)]),
+            _ => {}
+        }
+        self.shares = shares;
+        // So that the speed is a new one.
+        self.cpus[cpu].speed = 0;
+        self.stale.push(cpu);
+    }
+
+    /// The phase of the CPU's task is through.
+    pub(super) fn end_phase(&mut self, cpu: usize, id: usize) {
+        self.demand.end(cpu);
+        let task = &mut self.tasks[id];
+        task.left = None;
+        task.at += 1;
+    }
+
+    /// The CPU's task has got so much done.
+    pub(super) fn note_memory(&mut self, cpu: usize, id: usize, done: u64) {
+        let node = self.hw.place(cpu).node;
+        let task = &mut self.tasks[id];
+        match self.plan.programs[task.program].get(task.at) {
+            Some(Op::Touch { .. }) => task.touch(node, self.hw.nr_nodes(), done),
+            Some(Op::Memory { .. }) => {
+                let local = self.demand.shares(cpu).iter();
+                let local = local.filter(|(at, _)| *at == node).map(|(_, share)| share);
+                self.tally.memory_work(done, local.sum());
+            }
+            _ => {}
+        }
+    }
+
+    /// The task sleeps; what wakes it is up to the caller. The CPU looks for another one.
+    fn sleep(&mut self, cpu: usize, id: usize) {
+        self.leave(cpu, id);
+        let now = self.now();
+        let task = &mut self.tasks[id];
+        task.state = State::Asleep;
+        let counted = self.counters.asleep(task, now, self.setup.newborn_work_ns);
+        self.counters.count_as(self.hw, task, counted, now);
+        self.dispatch(cpu);
+    }
+
+    fn exit(&mut self, cpu: usize, id: usize) {
+        self.leave(cpu, id);
+        let now: Time = self.now();
+        let task = &mut self.tasks[id];
+        task.state = State::Gone;
+        task.places.last = Some(self.hw.place(cpu).node);
+        task.touched = Vec::new();
+        self.counters.count_as(self.hw, task, Counted::None, now);
+        self.live -= 1;
+        if let Some(parent) = task.parent {
+            self.tasks[parent].children -= 1;
+            let waits = &self.tasks[parent];
+            let op = self.plan.programs[waits.program].get(waits.at);
+            if waits.children == 0 && waits.state == State::Asleep && op == Some(&Op::WaitChildren)
+            {
+                self.wake(parent);
+            }
+        }
+        self.dispatch(cpu);
+    }
+
+    fn confine(&mut self, id: usize, set: Option<usize>) {
+        let nodes = (0..self.hw.nr_nodes()).filter(|&node| {
+            let range = self.hw.cpus_of_node(node);
+            set.is_none_or(|set| self.sets[set].count(range) > 0)
+        });
+        let nodes = nodes.fold(0, |mask, node| mask | 1 << node);
+        let task = &mut self.tasks[id];
+        task.confined = set;
+        task.nodes = nodes;
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A task of the simulated machine.
+
+use super::clock::Time;
+use super::hardware::ONE;
+
+/// Where a task is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Until an event, a barrier, a channel or a child wakes it.
+    Asleep,
+    /// In an LLC's queue, at this place of it.
+    Waiting {
+        llc: usize,
+        key: (i64, u64),
+    },
+    /// On a CPU.
+    Running(usize),
+    Gone,
+}
+
+/// In which counter a task is counted; the kernel dispatcher's counted-where word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    None,
+    /// Runs or waits in this LLC.
+    Running(usize),
+    /// A newborn that sleeps, in this LLC, by the epoch of its birth.
+    Newborn(usize, u64),
+}
+
+/// Nodes at the moments that the report is about.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Places {
+    pub birth: usize,
+    pub first: Option<usize>,
+    pub last: Option<usize>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Task {
+    pub program: usize,
+    /// The operation that it is at.
+    pub at: usize,
+    /// Times that the loop around it was done.
+    pub rounds: u32,
+    /// Work that is left of the phase that it is in; `None`: it is in none.
+    pub left: Option<u64>,
+    /// By node: work done on touching new memory there. Empty: no memory.
+    pub touched: Vec<u64>,
+    pub parent: Option<usize>,
+    pub children: u32,
+    /// Set of the plan that it is confined to.
+    pub confined: Option<usize>,
+    /// Bit n: it may use a CPU of node n.
+    pub nodes: u64,
+
+    pub state: State,
+    pub counted: Counted,
+    /// Forked then, and has not grown up.
+    pub born_at: Option<Time>,
+    pub runtime_ns: u64,
+    /// Its runtime when the balancer last looked.
+    pub seen_ns: u64,
+    pub weight: u32,
+    /// Virtual time, in that of the LLC `dom`.
+    pub vtime: i64,
+    pub dom: usize,
+    pub last_cpu: usize,
+    /// LLC where it last ran.
+    pub llc: usize,
+    pub queued_at: Time,
+    /// LLC that it shall go to.
+    pub wish: Option<usize>,
+    pub moved_at: Option<Time>,
+
+    pub places: Places,
+    pub has_run: bool,
+}
+
+impl Task {
+    /// One that exists but is nowhere yet.
+    pub fn new(program: usize, parent: Option<usize>, cpu: usize, llc: usize) -> Self {
+        Self {
+            program,
+            at: 0,
+            rounds: 0,
+            left: None,
+            touched: Vec::new(),
+            parent,
+            children: 0,
+            confined: None,
+            nodes: u64::MAX,
+            state: State::Asleep,
+            counted: Counted::None,
+            born_at: None,
+            runtime_ns: 0,
+            seen_ns: 0,
+            weight: 100,
+            vtime: 0,
+            dom: llc,
+            last_cpu: cpu,
+            llc,
+            queued_at: 0,
+            wish: None,
+            moved_at: None,
+            places: Places::default(),
+            has_run: false,
+        }
+    }
+
+    pub fn is_alive(&self) -> bool {
+        self.state != State::Gone
+    }
+
+    /// Where its memory is, in millionths of it. One without memory counts as local to `node`.
+    pub fn shares(&self, node: usize, into: &mut Vec<(usize, u64)>) {
+        into.clear();
+        let all: u64 = self.touched.iter().sum();
+        if all == 0 {
+            into.push((node, ONE));
+            return;
+        }
+        let touched = self.touched.iter().enumerate();
+        into.extend(touched.filter(|&(_, &work)| work > 0).map(|(node, &work)| {
+            (
+                node,
+                (u128::from(work) * u128::from(ONE) / u128::from(all)) as u64,
+            )
+        }));
+    }
+
+    /// It touched new memory on `node`, by so much work.
+    pub fn touch(&mut self, node: usize, nodes: usize, work: u64) {
+        self.touched.resize(nodes, 0);
+        self.touched[node] += work;
+    }
+}

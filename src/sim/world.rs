@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A run: the state of the simulated machine, and the loop over events.
+//!
+//! An event only changes who runs where; what follows from it is worked out before time goes on: tasks
+//! that came to a CPU go on with their programs ([`steps`](super::steps)), then everybody whose circumstances
+//! have changed gets a new speed. So no function calls itself by way of a wake-up, and a moment in which
+//! hundreds of tasks leave a barrier costs one look at each.
+//!
+//! Invariants, asserted in every run: counters equal what a recount finds, a task is in one place, runs only
+//! where it may, and no task is forgotten (see [`audit`](super::audit)).
+
+use std::collections::VecDeque;
+
+use thiserror::Error;
+
+use super::clock::{Events, Time};
+use super::counters::Counters;
+use super::demand::Demand;
+use super::dispatcher::balance::Balancing;
+use super::hardware::{Hardware, ONE};
+use super::idle::{CpuSet, IdleCpus};
+use super::occupancy::Occupancy;
+use super::outcome::Tally;
+use super::program::Plan;
+use super::queue::Queue;
+use super::steps::Meeting;
+use super::task::{State, Task};
+use crate::policy::compile::Limits;
+use crate::policy::record::Record;
+
+/// How the scheduler is set up.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Setup {
+    pub limits: Limits,
+    pub slice_ns: u64,
+    pub slice_min_ns: u64,
+    pub pull_delay_ns: u64,
+    pub newborn_ns: u64,
+    pub newborn_work_ns: u64,
+    /// 0: never.
+    pub balance_ns: u64,
+}
+
+/// Why a run came to no end.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SimError {
+    #[error("{live} tasks are asleep and nobody is left to wake them")]
+    Stuck { live: usize },
+    #[error("{live} tasks are not through after {seconds} simulated seconds")]
+    TooLong { live: usize, seconds: u64 },
+}
+
+/// What happens.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Event {
+    /// The phase of the task on the CPU ends, if the CPU's speed has not changed since.
+    Phase {
+        cpu: usize,
+        speeds: u32,
+    },
+    /// The slice of the task on the CPU ends, if it is the same one.
+    Slice {
+        cpu: usize,
+        run: u32,
+    },
+    /// A sleep ends.
+    Wake(usize),
+    /// A tick of an LLC in which tasks wait.
+    Sweep(usize),
+    Balance,
+    Audit,
+    /// A span of the occupancy ends.
+    Span,
+}
+
+/// A CPU.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cpu {
+    pub task: Option<usize>,
+    /// Counts tasks that came here, to tell an old slice's end from a new one's.
+    pub run: u32,
+    /// Counts speeds, for the same reason.
+    pub speeds: u32,
+    /// Of the task's phase, in millionths.
+    pub speed: u64,
+    /// Up to when its work is accounted for.
+    pub worked_until: Time,
+    /// Up to when its time is charged.
+    pub charged_until: Time,
+    pub slice_ends: Time,
+}
+
+/// Counters are compared with the truth this often.
+const AUDIT_NS: u64 = 100_000_000;
+
+/// See the module.
+pub struct World<'a> {
+    pub(super) hw: &'a Hardware,
+    pub(super) setup: &'a Setup,
+    pub(super) plan: &'a Plan,
+    /// The plan's sets of CPUs.
+    pub(super) sets: Vec<CpuSet>,
+    pub(super) events: Events<Event>,
+    pub(super) random: fastrand::Rng,
+    pub(super) tasks: Vec<Task>,
+    pub(super) cpus: Vec<Cpu>,
+    pub(super) queues: Vec<Queue>,
+    /// By node: tasks in its queues.
+    pub(super) waiting: Vec<u32>,
+    /// Makes places in queues unique.
+    pub(super) queued: u64,
+    pub(super) idle: IdleCpus,
+    pub(super) counters: Counters,
+    pub(super) demand: Demand,
+    pub(super) meeting: Meeting,
+    pub(super) balancing: Balancing,
+    pub(super) live: usize,
+    /// CPUs that run a task.
+    pub(super) busy: usize,
+    /// Sleeps that end by themselves.
+    pub(super) sleeping: usize,
+    /// CPUs whose tasks have come to them or to the end of a phase.
+    pub(super) fresh: VecDeque<usize>,
+    /// CPUs whose speed has to be looked at.
+    pub(super) stale: Vec<usize>,
+    pub(super) shares: Vec<(usize, u64)>,
+    pub(super) tally: Tally,
+    pub(super) occupancy: Occupancy,
+    /// Decisions, if they are wanted.
+    pub(super) trace: Option<Vec<Record>>,
+}
+
+impl<'a> World<'a> {
+    /// A machine where nothing runs yet. The same seed makes the same run.
+    pub fn new(hw: &'a Hardware, setup: &'a Setup, plan: &'a Plan, seed: u64) -> Self {
+        let cpus = hw.nr_cpus();
+        let sets = plan.sets.iter();
+        Self {
+            hw,
+            setup,
+            plan,
+            sets: sets
+                .map(|set| CpuSet::of(cpus, set.iter().copied()))
+                .collect(),
+            events: Events::default(),
+            random: fastrand::Rng::with_seed(seed),
+            tasks: Vec::new(),
+            cpus: vec![Cpu::default(); cpus],
+            queues: (0..hw.nr_llcs()).map(|_| Queue::default()).collect(),
+            waiting: vec![0; hw.nr_nodes()],
+            queued: 0,
+            idle: IdleCpus::all(hw),
+            counters: Counters::new(hw, setup.newborn_ns),
+            demand: Demand::new(cpus, hw.nr_nodes()),
+            meeting: Meeting::new(plan),
+            balancing: Balancing::new(hw, &setup.limits),
+            live: 0,
+            busy: 0,
+            sleeping: 0,
+            fresh: VecDeque::new(),
+            stale: Vec::new(),
+            shares: Vec::new(),
+            tally: Tally::new(),
+            occupancy: Occupancy::new(hw.nr_nodes()),
+            trace: None,
+        }
+    }
+
+    /// Keep all decisions.
+    pub fn record(&mut self) {
+        self.trace = Some(vec![self.trace_header()]);
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.events.now()
+    }
+
+    /// Run the plan until all of its tasks are gone, for at most so long.
+    ///
+    /// # Errors
+    /// They do not come to an end.
+    ///
+    /// # Panics
+    /// When an invariant of the simulator is broken.
+    pub fn run(&mut self, most_ns: Time) -> Result<(), SimError> {
+        self.first_task();
+        if self.setup.balance_ns > 0 && self.hw.nr_nodes() > 1 {
+            self.events.announce(self.setup.balance_ns, Event::Balance);
+        }
+        self.events.announce(AUDIT_NS, Event::Audit);
+        self.events.announce(self.occupancy.span_ns, Event::Span);
+        self.settle();
+        while self.live > 0 {
+            let live = self.live;
+            if self.busy == 0 && self.sleeping == 0 && self.waiting.iter().all(|&n| n == 0) {
+                return Err(SimError::Stuck { live });
+            }
+            // There are always audits to come.
+            let Some(event) = self.events.advance() else {
+                return Err(SimError::Stuck { live });
+            };
+            if self.now() > most_ns {
+                let seconds = most_ns / 1_000_000_000;
+                return Err(SimError::TooLong { live, seconds });
+            }
+            self.happen(event);
+            self.settle();
+        }
+        self.audit();
+        assert!(self.demand.is_none(), "nobody is left to ask for memory");
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Phase { cpu, speeds } if self.cpus[cpu].speeds == speeds => self.phase_ends(cpu),
+            Event::Slice { cpu, run } if self.cpus[cpu].run == run => self.slice_ends(cpu),
+            Event::Phase { .. } | Event::Slice { .. } => {}
+            Event::Wake(task) => {
+                self.sleeping -= 1;
+                self.wake(task);
+            }
+            Event::Sweep(llc) => self.sweep(llc),
+            Event::Balance => {
+                self.balance();
+                let next = self.now() + self.setup.balance_ns;
+                self.events.announce(next, Event::Balance);
+            }
+            Event::Span => {
+                let (now, counters) = (self.now(), &self.counters);
+                self.occupancy
+                    .span_ends(|node| counters.integral_of(node, now));
+                self.events
+                    .announce(now + self.occupancy.span_ns, Event::Span);
+            }
+            Event::Audit => {
+                self.audit();
+                self.events.announce(self.now() + AUDIT_NS, Event::Audit);
+            }
+        }
+    }
+
+    /// All that follows from what has happened at this moment.
+    fn settle(&mut self) {
+        while let Some(cpu) = self.fresh.pop_front() {
+            self.go_on(cpu);
+        }
+        let mut stale = std::mem::take(&mut self.stale);
+        self.demand.affected(&mut stale);
+        for cpu in stale.drain(..) {
+            self.refresh(cpu);
+        }
+        self.stale = stale;
+    }
+
+    /// The CPU's task may have another speed from now on, or another phase.
+    fn refresh(&mut self, cpu: usize) {
+        let Some(id) = self.cpus[cpu].task else {
+            return;
+        };
+        if self.tasks[id].left.is_none() {
+            return;
+        }
+        let node = self.hw.place(cpu).node;
+        let speed = self.hw.speed(
+            node,
+            self.idle.busy_on_core(self.hw, cpu),
+            self.demand.intensity(cpu),
+            self.demand.shares(cpu),
+            self.demand.by_node(),
+        );
+        if speed == self.cpus[cpu].speed {
+            return;
+        }
+        self.account_work(cpu);
+        let at = &mut self.cpus[cpu];
+        at.speed = speed;
+        at.speeds += 1;
+        let left = u128::from(self.tasks[id].left.unwrap_or(0));
+        let takes = (left * u128::from(ONE)).div_ceil(u128::from(speed)) as u64;
+        let (ends, speeds) = (at.worked_until + takes, at.speeds);
+        self.events.announce(ends, Event::Phase { cpu, speeds });
+    }
+
+    /// What the CPU's task has got done in its phase since that was last looked at.
+    pub(super) fn account_work(&mut self, cpu: usize) {
+        let now = self.now();
+        let at = &mut self.cpus[cpu];
+        let Some(id) = at.task else { return };
+        let elapsed = now.saturating_sub(at.worked_until);
+        at.worked_until = at.worked_until.max(now);
+        let task = &mut self.tasks[id];
+        let Some(left) = task.left else { return };
+        let done = (u128::from(elapsed) * u128::from(at.speed) / u128::from(ONE)) as u64;
+        let done = done.min(left);
+        task.left = Some(left - done);
+        self.note_memory(cpu, id, done);
+    }
+
+    /// The phase of the CPU's task is through, but for what was lost in rounding.
+    fn phase_ends(&mut self, cpu: usize) {
+        self.account_work(cpu);
+        let Some(id) = self.cpus[cpu].task else {
+            return;
+        };
+        self.end_phase(cpu, id);
+        self.fresh.push_back(cpu);
+    }
+
+    /// Recount everything.
+    pub(super) fn audit(&self) {
+        let now = self.now();
+        self.counters.audit(self.hw, &self.tasks, now);
+        super::audit::places(self);
+        let live = self.tasks.iter().filter(|task| task.is_alive()).count();
+        assert_eq!(live, self.live, "tasks that are not through");
+    }
+
+    /// The set of CPUs that a task is confined to.
+    pub(super) fn allowed(&self, task: usize) -> Option<&CpuSet> {
+        self.tasks[task].confined.map(|set| &self.sets[set])
+    }
+
+    pub(super) fn may_use(&self, task: usize, cpu: usize) -> bool {
+        self.allowed(task).is_none_or(|set| set.contains(cpu))
+    }
+
+    /// CPUs of a range that the task may use.
+    pub(super) fn usable(&self, task: usize, range: std::ops::Range<usize>) -> u32 {
+        let all = range.len() as u32;
+        self.allowed(task).map_or(all, |set| set.count(range))
+    }
+
+    pub(super) fn state(&self, task: usize) -> State {
+        self.tasks[task].state
+    }
+
+    /// A number up to so many permille more or less.
+    pub(super) fn jittered(&mut self, work: u64) -> u64 {
+        let span = work / 1000 * self.hw.params.jitter_permille;
+        match span {
+            0 => work,
+            span => work - span + self.random.u64(0..=2 * span),
+        }
+    }
+
+    /// What the run came to, and its decisions if they were kept.
+    pub fn finish(self, seed: u64) -> (super::outcome::Outcome, Vec<Record>) {
+        let outcome = super::outcome::Outcome::of(&self, seed);
+        (outcome, self.trace.unwrap_or_default())
+    }
+}

@@ -263,7 +263,10 @@ fn installed_tools_run_and_give_numbers() {
         ("--cpu-max-prime=25000", "--cpu-max-prime=1000"),
         // There may be no other node here.
         ("--start-on 1", "--start-on 0"),
-        ("--seconds 40 --report-at 5,30", "--seconds 3 --report-at 1,2"),
+        (
+            "--seconds 40 --report-at 5,30",
+            "--seconds 3 --report-at 1,2",
+        ),
     ];
     for suite in Suite::builtin_names() {
         let resolved = resolve(suite, &small);

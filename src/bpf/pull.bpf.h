@@ -7,7 +7,8 @@
  * Outside its own LLC it takes only from queues whose head has waited for the pull delay, or for
  * PATIENCE of them when the other node has idle CPUs of its own, which were woken for it. Nobody
  * would wake that CPU later, so the first tick of each period in an LLC with waiting tasks sweeps:
- * it kicks an idle CPU when the head is old enough. Hence the bound: pull delay plus one tick.
+ * it kicks an idle CPU when the head is old enough. Hence the bound for the first of a queue: pull
+ * delay plus one tick. One CPU is kicked a tick, so each behind it may wait for a tick more.
  *
  * Tasks are taken with move_to_local, which skips a task that may not run here: a task's affinity
  * can change at any time, and moving one by name would abort the scheduler when it does.

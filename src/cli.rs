@@ -227,6 +227,11 @@ pub struct LocalityArgs {
     #[arg(long, value_enum, value_name = "MODE", default_value_t = LocalityMode::Auto)]
     pub locality: LocalityMode,
 
+    /// CPU time for finding out where memory is: so much in each second, on the whole machine.
+    #[arg(long, value_name = "USEC", default_value_t = 20_000,
+          value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub look_budget_us: u32,
+
     /// Bring memory to processes that have settled elsewhere and cannot go to it.
     #[arg(long)]
     pub migrate_memory: bool,

@@ -103,7 +103,7 @@ impl World {
         let shapes = NodeShape::all(&machine);
         let limits = Limits::compile(RuleSet::Ballast, thresholds, &shapes);
         Self {
-            tracker: Tracker::new(mode, Places::of(&machine), &shape, 64, OWN),
+            tracker: Tracker::new(mode, Places::of(&machine), &shape, (64, 20_000), OWN),
             engine: Engine::new(limits, shape.clone(), 64),
             shape,
             tasks: Vec::new(),

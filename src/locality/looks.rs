@@ -13,8 +13,6 @@ use crate::policy::locality::ledger::Ledger;
 use crate::policy::locality::sampling::{Budget, Due};
 use crate::policy::observation::Observation;
 
-/// CPU time for looking, in us per second: 2 % of a CPU, however many there are.
-pub const BUDGET_US: u32 = 20_000;
 /// Addresses of a look: with these chance alone makes two samples differ by about 50 permille, a third of
 /// what [`STABLE_PERMILLE`](crate::policy::locality::evidence::STABLE_PERMILLE) allows.
 const ADDRESSES: u32 = 200;
@@ -62,10 +60,10 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// For up to so many tasks.
-    pub fn new(tasks: usize) -> Self {
+    /// For up to so many tasks, with so much CPU time for looking in us per second.
+    pub fn new(tasks: usize, budget_us: u32) -> Self {
         Self {
-            budget: Budget::new(BUDGET_US, 0),
+            budget: Budget::new(budget_us, 0),
             last: BTreeMap::new(),
             busy: Vec::with_capacity(tasks),
             due: Vec::with_capacity(tasks),

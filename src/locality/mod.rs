@@ -79,7 +79,8 @@ impl Locality {
         let Some(mode) = mode else {
             return Ok(None);
         };
-        let mut tracker = Tracker::new(mode, Places::of(machine), shape, slots, own);
+        let limits = (slots, args.look_budget_us);
+        let mut tracker = Tracker::new(mode, Places::of(machine), shape, limits, own);
         if args.migrate_memory && mode == Mode::Sampled {
             let pages_per_mib = (1 << 20) / pages::page_size() as u64;
             tracker.bring_memory(u64::from(args.migrate_rate) * pages_per_mib);

@@ -60,8 +60,14 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// For up to `slots` tasks. `own`: this process's id.
-    pub fn new(mode: Mode, places: Places, shape: &Shape, slots: usize, own: i32) -> Self {
+    /// For up to `slots` tasks, with `budget_us` of CPU time per second for looks. `own`: this process's id.
+    pub fn new(
+        mode: Mode,
+        places: Places,
+        shape: &Shape,
+        (slots, budget_us): (usize, u32),
+        own: i32,
+    ) -> Self {
         let nodes = shape.nodes();
         let mut ledger = Ledger::new(places, shape.clone());
         ledger.reserve(slots);
@@ -70,7 +76,7 @@ impl Tracker {
             own,
             ledger,
             decider: Decider::new(shape.clone(), slots),
-            looks: Looks::new(slots),
+            looks: Looks::new(slots, budget_us),
             following: None,
             faults: Faults::new(slots, nodes),
             touches: Touches::new(slots),

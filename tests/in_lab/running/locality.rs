@@ -21,10 +21,18 @@ use crate::tasks::{Quiet, Shared, Task, confine, release, spin, thread_cpus};
 const BYTES: usize = 64 << 20;
 const PAGE: usize = 4096;
 
-const SAMPLED: [&str; 4] = ["--locality", "sampled", "--imb-numa-nr", "100%"];
+/// A look at an emulated machine may cost more than the usual budget of a second.
+const SAMPLED: [&str; 6] = [
+    "--locality",
+    "sampled",
+    "--look-budget-us",
+    "500000",
+    "--imb-numa-nr",
+    "100%",
+];
 const OFF: [&str; 4] = ["--locality", "off", "--imb-numa-nr", "100%"];
 /// The machine's own imb_numa_nr.
-const NARROW: [&str; 2] = ["--locality", "sampled"];
+const NARROW: [&str; 4] = ["--locality", "sampled", "--look-budget-us", "500000"];
 
 /// A memory policy of the calling thread, and of those that it starts; nodes by their kernel's ids.
 fn set_memory_policy(mode: i32, nodes: impl IntoIterator<Item = u32>) {
@@ -34,19 +42,34 @@ fn set_memory_policy(mode: i32, nodes: impl IntoIterator<Item = u32>) {
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Touch new memory, every page of it.
-fn touch() {
-    let (rw, private) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
-    // SAFETY: new memory of our own, written within its bounds and never given back.
-    unsafe {
-        let at = libc::mmap(std::ptr::null_mut(), BYTES, rw, private, -1, 0);
-        assert_ne!(at, libc::MAP_FAILED);
-        for offset in (0..BYTES).step_by(PAGE) {
-            at.cast::<u8>().add(offset).write_volatile(1);
+/// Where a process's memory is.
+#[derive(Clone, Copy)]
+struct Memory(usize);
+
+impl Memory {
+    /// Work on all of it, for ever: what is not touched is not hot, and the few pages of a stack would decide.
+    fn work(self) -> ! {
+        loop {
+            self.touch();
         }
+    }
+
+    /// Write to every page of it.
+    fn touch(self) {
+        for offset in (0..BYTES).step_by(PAGE) {
+            // SAFETY: within what `new` has mapped, which is never given back; nobody reads what is written.
+            unsafe { (self.0 as *mut u8).add(offset).write_volatile(1) };
+        }
+    }
+    fn new() -> Self {
+        let (rw, private) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        // SAFETY: new memory of our own.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, rw, private, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        Self(at as usize)
     }
 }
 
@@ -59,13 +82,14 @@ fn confined(memory: &Node, at: &Node, threads: usize, prepare: impl FnOnce()) ->
     let task = Task::fork(move || {
         prepare();
         confine(0, there).unwrap();
-        touch();
+        let memory = Memory::new();
+        memory.touch();
         confine(0, here).unwrap();
         for _ in 1..threads {
-            std::thread::spawn(|| spin());
+            std::thread::spawn(move || memory.work());
         }
         ready.store(1, Relaxed);
-        spin()
+        memory.work()
     });
     within(secs(3), || match ready.load(Relaxed) {
         1 => Ok(()),
@@ -113,15 +137,16 @@ fn with_nodes(flags: &[&str], test: impl FnOnce(&mut Sched, &[Node])) {
     });
 }
 
-/// All steps after `from`, when each of `pids` has had one: the trace is written a little later.
+/// All steps of `pids` after `from`, when there is one: the trace is written a little later. Whoever has no step went
+/// by itself, with a wake-up, or was pulled.
 #[track_caller]
 fn steps_of(sched: &Sched, from: u64, pids: &BTreeSet<i32>) -> Vec<Step> {
     within(secs(1), || {
-        let steps = sched.trace().steps(from);
-        let moved: BTreeSet<i32> = steps.iter().map(|step| step.pid).collect();
-        match moved.is_superset(pids) {
-            true => Ok(steps),
-            false => Err(format!("not all of {pids:?} in {steps:?}")),
+        let steps = sched.trace().steps(from).into_iter();
+        let ours: Vec<Step> = steps.filter(|step| pids.contains(&step.pid)).collect();
+        match ours.is_empty() {
+            false => Ok(ours),
+            true => Err(format!("no step of {pids:?}")),
         }
     })
 }
@@ -163,9 +188,7 @@ fn a_process_goes_back_to_its_memory() {
             at => Err(format!("its threads are on nodes {at:?}")),
         });
         let steps = steps_of(sched, from, &threads);
-        let ours: Vec<&Step> = steps.iter().filter(|s| threads.contains(&s.pid)).collect();
-        assert!(ours.len() >= 2, "{steps:?}");
-        for step in ours {
+        for step in &steps {
             assert_eq!((step.why, step.to), (Why::Preferred, 0), "{step:?}");
             assert!(step.gain > 700, "{step:?}");
         }

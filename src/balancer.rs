@@ -24,7 +24,8 @@ use crate::policy::record::{FORMAT, Header};
 /// The limits that the flags compile to on `machine`.
 pub fn limits(args: &RunArgs, machine: &Machine) -> Limits {
     let shapes = NodeShape::all(machine);
-    Limits::compile(args.rules.rules, args.rules.thresholds(), &shapes)
+    let rules = &args.policy.rules;
+    Limits::compile(rules.rules, rules.thresholds(), &shapes)
 }
 
 /// What the first line of a trace says.
@@ -55,12 +56,12 @@ impl Balancer {
     pub fn new(args: &RunArgs, machine: &Machine, limits: Limits) -> Result<Self> {
         let shape = Shape::of(machine);
         let slots = args.max_tasks as usize;
-        let on = args.balance_interval_ms > 0 && shape.nodes() > 1;
+        let on = args.policy.balance_interval_ms > 0 && shape.nodes() > 1;
         let tasks = if on { slots } else { 0 };
-        let ticks = args.balance_interval_ms > 0;
+        let ticks = args.policy.balance_interval_ms > 0;
         let locality = Locality::start(&args.locality, machine, &shape, (tasks, ticks))?;
         Ok(Self {
-            interval: on.then(|| Duration::from_millis(args.balance_interval_ms)),
+            interval: on.then(|| Duration::from_millis(args.policy.balance_interval_ms)),
             observer: TickObserver::new(&shape, tasks),
             observation: Observation::for_shape(&shape, tasks),
             engine: Engine::new(limits, shape, tasks),

@@ -199,7 +199,7 @@ impl RuleArgs {
 }
 
 /// 0, or an interval that the daemon can keep and that still is one.
-pub(crate) fn parse_balance_interval(text: &str) -> Result<u64, String> {
+fn parse_balance_interval(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(0) => Ok(0),
         Ok(ms @ 10..=60_000) => Ok(ms),
@@ -242,9 +242,9 @@ pub struct LocalityArgs {
     pub migrate_rate: u32,
 }
 
-/// Flags of the scheduler itself.
+/// What the scheduler decides by, on the real machine and in the simulator.
 #[derive(Debug, Clone, Args)]
-pub struct RunArgs {
+pub struct PolicyArgs {
     #[command(flatten)]
     pub rules: RuleArgs,
 
@@ -253,13 +253,16 @@ pub struct RunArgs {
           value_parser = parse_balance_interval)]
     pub balance_interval_ms: u64,
 
-    #[command(flatten)]
-    pub locality: LocalityArgs,
+    /// How long a forked task that has hardly run counts for its node while it sleeps; 0 never:
+    /// sleepers unseen.
+    #[arg(long, value_name = "MSEC", default_value_t = 1000,
+          value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub newborn_ms: u64,
 
-    /// Write fork placements and balancing decisions, with all that they were decided by, to FILE
-    /// as JSON lines; `scx_ballast replay FILE` decides them again.
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
+    /// CPU time after which a forked task no longer is a newborn.
+    #[arg(long, value_name = "USEC", default_value_t = 5000,
+          value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+    pub newborn_work_us: u64,
 
     /// Longest time a task runs before others in its queue get a turn.
     #[arg(long, value_name = "USEC", default_value_t = 5000,
@@ -275,6 +278,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "USEC", default_value_t = 500,
           value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub pull_delay_us: u64,
+}
+
+/// Flags of the scheduler itself.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub policy: PolicyArgs,
 
     /// Leave a wakee behind its waker when the waker has so far slept within this time after such a
     /// wake-up; 0 never does.
@@ -282,15 +292,13 @@ pub struct RunArgs {
           value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub sync_us: u64,
 
-    /// How long a forked task that has hardly run counts for its node while it sleeps; 0 never.
-    #[arg(long, value_name = "MSEC", default_value_t = 1000,
-          value_parser = clap::value_parser!(u64).range(0..=60_000))]
-    pub newborn_ms: u64,
+    #[command(flatten)]
+    pub locality: LocalityArgs,
 
-    /// CPU time after which a forked task no longer is a newborn.
-    #[arg(long, value_name = "USEC", default_value_t = 5000,
-          value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
-    pub newborn_work_us: u64,
+    /// Write fork placements and balancing decisions, with all that they were decided by, to FILE
+    /// as JSON lines; `scx_ballast replay FILE` decides them again.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 
     /// Tasks that the daemon can see at one time; tasks beyond that are scheduled all the same.
     #[arg(long, value_name = "N", default_value_t = 32768,

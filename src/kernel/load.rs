@@ -97,12 +97,13 @@ fn set_constants(
     ro.preferring = locality.preferred;
     ro.first_touch = locality.first_touch;
     ro.touching = locality.touches;
-    ro.slice_ns = args.slice_us * 1000;
-    ro.slice_min_ns = args.slice_min_us.min(args.slice_us) * 1000;
-    ro.pull_delay_ns = args.pull_delay_us * 1000;
+    let policy = &args.policy;
+    ro.slice_ns = policy.slice_us * 1000;
+    ro.slice_min_ns = policy.slice_min_us.min(policy.slice_us) * 1000;
+    ro.pull_delay_ns = policy.pull_delay_us * 1000;
     ro.sync_ns = args.sync_us * 1000;
     ro.newborn_epoch_ns = newborn_epoch_ns(args);
-    ro.newborn_work_ns = args.newborn_work_us * 1000;
+    ro.newborn_work_ns = policy.newborn_work_us * 1000;
 
     for node in machine.cpu_nodes() {
         let n = node.idx.as_usize();
@@ -127,7 +128,7 @@ fn set_constants(
 }
 
 fn newborn_epoch_ns(args: &RunArgs) -> u64 {
-    args.newborn_ms * 1_000_000 / u64::from(intf::NEWBORN_BUCKETS)
+    args.policy.newborn_ms * 1_000_000 / u64::from(intf::NEWBORN_BUCKETS)
 }
 
 /// Words of the fault table.

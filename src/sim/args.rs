@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::workload::{self, Workload};
 use super::world::Setup;
-use crate::cli::{Format, MachineArgs, RuleArgs, parse_balance_interval};
+use crate::cli::{Format, MachineArgs, PolicyArgs};
 use crate::machine::describe;
 use crate::policy::compile::{Limits, NodeShape};
 
@@ -24,38 +24,7 @@ pub struct SimulateArgs {
     pub machine: MachineArgs,
 
     #[command(flatten)]
-    pub rules: RuleArgs,
-
-    /// How often nodes are compared and tasks moved to even them out; 0 never.
-    #[arg(long, value_name = "MSEC", default_value_t = 100,
-          value_parser = parse_balance_interval)]
-    pub balance_interval_ms: u64,
-
-    /// How long a forked task that has hardly run counts for its node while it sleeps; 0 never:
-    /// sleepers unseen.
-    #[arg(long, value_name = "MSEC", default_value_t = 1000,
-          value_parser = clap::value_parser!(u64).range(0..=60_000))]
-    pub newborn_ms: u64,
-
-    /// CPU time after which a forked task no longer is a newborn.
-    #[arg(long, value_name = "USEC", default_value_t = 5000,
-          value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
-    pub newborn_work_us: u64,
-
-    /// Longest time a task runs before others in its queue get a turn.
-    #[arg(long, value_name = "USEC", default_value_t = 5000,
-          value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
-    pub slice_us: u64,
-
-    /// Shortest turn: slices shrink down to this when a queue is long. Never above --slice-us.
-    #[arg(long, value_name = "USEC", default_value_t = 1000,
-          value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
-    pub slice_min_us: u64,
-
-    /// How long a task waits in its own LLC before idle CPUs of other LLCs and nodes may take it.
-    #[arg(long, value_name = "USEC", default_value_t = 500,
-          value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
-    pub pull_delay_us: u64,
+    pub policy: PolicyArgs,
 
     /// Runs, each with a seed of its own.
     #[arg(long, value_name = "N", default_value_t = 1,
@@ -88,15 +57,16 @@ fn long_help() -> String {
 impl SimulateArgs {
     /// The scheduler that the flags ask for, on a machine with these nodes.
     pub fn setup(&self, nodes: &[NodeShape]) -> Setup {
-        let rules = &self.rules;
+        let policy = &self.policy;
+        let rules = &policy.rules;
         Setup {
             limits: Limits::compile(rules.rules, rules.thresholds(), nodes),
-            slice_ns: self.slice_us * 1000,
-            slice_min_ns: self.slice_min_us * 1000,
-            pull_delay_ns: self.pull_delay_us * 1000,
-            newborn_ns: self.newborn_ms * 1_000_000,
-            newborn_work_ns: self.newborn_work_us * 1000,
-            balance_ns: self.balance_interval_ms * 1_000_000,
+            slice_ns: policy.slice_us * 1000,
+            slice_min_ns: policy.slice_min_us * 1000,
+            pull_delay_ns: policy.pull_delay_us * 1000,
+            newborn_ns: policy.newborn_ms * 1_000_000,
+            newborn_work_ns: policy.newborn_work_us * 1000,
+            balance_ns: policy.balance_interval_ms * 1_000_000,
         }
     }
 }

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use scx_ballast::locality::hints::LiveSlot;
-use scx_ballast::locality::looks::BUDGET_US;
 use scx_ballast::locality::mode::Mode;
 use scx_ballast::locality::touches::{KEPT, Ring};
 use scx_ballast::locality::tracker::{CALM_MS, Tracker};
@@ -22,6 +21,8 @@ use scx_ballast::policy::observation::{NodeObs, Observation, Shape, TaskObs};
 use scx_ballast::policy::rule_set::RuleSet;
 
 /// This process's id, as the tracker is told.
+/// What --look-budget-us is when nothing is said.
+const BUDGET_US: u32 = 20_000;
 const OWN: i32 = 1;
 const TICK_MS: u64 = 100;
 const NS_PER_MS: u64 = 1_000_000;
@@ -103,7 +104,7 @@ impl World {
         let shapes = NodeShape::all(&machine);
         let limits = Limits::compile(RuleSet::Ballast, thresholds, &shapes);
         Self {
-            tracker: Tracker::new(mode, Places::of(&machine), &shape, (64, 20_000), OWN),
+            tracker: Tracker::new(mode, Places::of(&machine), &shape, (64, BUDGET_US), OWN),
             engine: Engine::new(limits, shape.clone(), 64),
             shape,
             tasks: Vec::new(),
@@ -237,6 +238,7 @@ impl World {
                 to,
                 pages,
                 at_ms,
+                ..
             } => return self.bring((tgid, to), pages, at_ms),
         };
         let memory = self.memory.get(&tgid);
@@ -249,6 +251,7 @@ impl World {
                     pages: memory.pages.iter().map(page).collect(),
                 },
                 tasks: samples(&touched, at_ms),
+                touched: Vec::new(),
                 policy: memory.policy,
                 group: memory.group,
                 resident: RESIDENT,

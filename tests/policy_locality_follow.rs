@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 use scx_ballast::policy::locality::evidence::Standing;
+use scx_ballast::policy::locality::extents::Finding;
 use scx_ballast::policy::locality::follow::{Batch, Follow, MOST_ATTEMPTS, Resident, Wish};
 use scx_ballast::policy::locality::input::MemoryPolicy;
 
@@ -72,6 +73,7 @@ impl Process {
             stuck: self.stuck,
             pages: self.pages,
             scores: &self.scores,
+            finding: Finding::default(),
         }
     }
 
@@ -125,7 +127,9 @@ impl World {
         for wish in wishes {
             match wish {
                 Wish::Look { tgid } => self.sampled_ms[tgid as usize] = self.now_ms + 1,
-                Wish::Bring { tgid, to, pages } => {
+                Wish::Bring {
+                    tgid, to, pages, ..
+                } => {
                     self.due.push((tgid, pages));
                     asked.push((tgid as usize, to, pages));
                 }

@@ -2,12 +2,16 @@
 //! Memory follows tasks (`--migrate-memory`): what the policy of it ([`follow`](crate::policy::locality::follow))
 //! is told of the processes that run, and its wishes as orders.
 //!
-//! At most one batch is ordered in a tick. A tick with this takes memory.
+//! At most one batch is ordered in a tick. A tick with this takes memory. Where a task has settled is known of those
+//! whose processes run on several nodes: there parts of the memory follow ([`extents`]).
+
+use std::collections::BTreeMap;
 
 use crate::memory::{Brought, Order};
 use crate::policy::locality::decide::MIN_BUSY;
-use crate::policy::locality::follow::{Batch, Follow, Resident, Wish};
-use crate::policy::locality::ledger::Ledger;
+use crate::policy::locality::extents::{Extents, Finding, Touched};
+use crate::policy::locality::follow::{Batch, Follow, Resident, SETTLED_MS, Wish};
+use crate::policy::locality::ledger::{Ledger, TaskKey};
 use crate::policy::locality::view::{Stay, Steps, View};
 use crate::policy::observation::{Observation, Shape};
 
@@ -20,6 +24,12 @@ struct Process {
     nodes: u64,
     stuck: bool,
     row: Option<u32>,
+}
+
+impl Process {
+    fn is_spread(&self) -> bool {
+        self.nodes.count_ones() > 1
+    }
 }
 
 /// What a tick knew and decided.
@@ -39,6 +49,37 @@ pub struct Following {
     wishes: Vec<Wish>,
     stays: Vec<Option<Stay>>,
     processes: Vec<Process>,
+    /// By process on several nodes.
+    parts: BTreeMap<i32, Parts>,
+    /// Where a task was seen last, since when, and when.
+    places: BTreeMap<TaskKey, Place>,
+}
+
+/// What touches tell of a process; found anew when there are more of them, and now and then.
+#[derive(Debug, Default)]
+struct Parts {
+    extents: Extents,
+    finding: Finding,
+    /// `None`: there is something new.
+    found_ms: Option<u64>,
+}
+
+impl Parts {
+    fn find(&mut self, now_ms: u64, node: impl Fn(TaskKey) -> Option<u16>) -> Finding {
+        let young = |at: u64| now_ms.saturating_sub(at) < SETTLED_MS;
+        if !self.found_ms.is_some_and(young) {
+            self.finding = self.extents.find(now_ms, node);
+            self.found_ms = Some(now_ms);
+        }
+        self.finding
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    node: u16,
+    since_ms: u64,
+    seen_ms: u64,
 }
 
 /// A task that cannot go to its memory, or whose memory is on no node in particular.
@@ -55,6 +96,16 @@ impl Following {
             wishes: Vec::new(),
             stays: Vec::new(),
             processes: Vec::new(),
+            parts: BTreeMap::new(),
+            places: BTreeMap::new(),
+        }
+    }
+
+    /// What a look at a process has told of single tasks.
+    pub fn touched(&mut self, tgid: i32, touched: &[Touched], at_ms: u64) {
+        if let Some(parts) = self.parts.get_mut(&tgid) {
+            parts.extents.touched(touched, at_ms);
+            parts.found_ms = None;
         }
     }
 
@@ -67,7 +118,10 @@ impl Following {
         mut send: impl FnMut(Order) -> bool,
     ) -> bool {
         self.find_processes(on);
-        let residents = self.processes.iter().filter_map(|process| {
+        self.find_places(on);
+        let findings = self.findings(on.now_ms);
+        let processes = self.processes.iter().zip(findings);
+        let residents = processes.filter_map(|(process, finding)| {
             let memory = ledger.memory_of(process.tgid, on.now_ms)?;
             let nodes = on.view.nodes as usize;
             let start = process.row? as usize * nodes;
@@ -80,6 +134,7 @@ impl Following {
                 stuck: process.stuck,
                 pages: looks.resident(process.tgid),
                 scores: on.view.scores.get(start..start + nodes)?,
+                finding,
             })
         });
         let residents: Vec<Resident<'_>> = residents.collect();
@@ -89,12 +144,18 @@ impl Following {
                 Wish::Look { tgid } => {
                     looks.order_one(tgid, on.now_ms, &mut send);
                 }
-                Wish::Bring { tgid, to, pages } => {
+                Wish::Bring {
+                    tgid,
+                    to,
+                    pages,
+                    within,
+                } => {
                     let at_ms = on.now_ms;
                     let bring = Order::Bring {
                         tgid,
                         to,
                         pages,
+                        within,
                         at_ms,
                     };
                     if !send(bring) {
@@ -136,6 +197,49 @@ impl Following {
         });
     }
 
+    /// Where the tasks of processes on several nodes are; of others nothing is kept.
+    fn find_places(&mut self, on: Decided<'_>) {
+        let several = self.processes.iter().filter(|process| process.is_spread());
+        for process in several.clone() {
+            self.parts.entry(process.tgid).or_default();
+        }
+        let several: Vec<i32> = several.map(|process| process.tgid).collect();
+        for task in &on.obs.tasks {
+            let node = on.shape.llc_node.get(usize::from(task.llc));
+            let (Some(&node), true) = (node, several.binary_search(&task.tgid).is_ok()) else {
+                continue;
+            };
+            let node = u16::from(node);
+            let now = Place {
+                node,
+                since_ms: on.now_ms,
+                seen_ms: on.now_ms,
+            };
+            let place = self.places.entry((task.slot, task.seq)).or_insert(now);
+            match place.node == node {
+                true => place.seen_ms = on.now_ms,
+                false => *place = now,
+            }
+        }
+        let lately = |place: &Place| on.now_ms.saturating_sub(place.seen_ms) <= SETTLED_MS;
+        self.places.retain(|_, place| lately(place));
+    }
+
+    /// Of each process.
+    fn findings(&mut self, now_ms: u64) -> Vec<Finding> {
+        let (parts, places) = (&mut self.parts, &self.places);
+        let settled = |task: TaskKey| {
+            let place = places.get(&task)?;
+            let settled = now_ms.saturating_sub(place.since_ms) >= SETTLED_MS;
+            settled.then_some(place.node)
+        };
+        let finding = |process: &Process| match parts.get_mut(&process.tgid) {
+            Some(parts) if process.is_spread() => parts.find(now_ms, settled),
+            _ => Finding::default(),
+        };
+        self.processes.iter().map(finding).collect()
+    }
+
     /// What came of a batch; `None`: we could not touch the process.
     pub fn brought(&mut self, tgid: i32, at_ms: u64, brought: Option<&Brought>) {
         let batch = brought.map(|brought| Batch {
@@ -143,11 +247,16 @@ impl Following {
             refused: brought.refused,
             finished: brought.finished,
         });
-        self.follow.brought(tgid, at_ms, batch);
+        let done = self.follow.brought(tgid, at_ms, batch);
+        if let (Some(part), Some(parts)) = (done, self.parts.get_mut(&tgid)) {
+            parts.extents.brought(part, at_ms);
+            parts.found_ms = None;
+        }
     }
 
     /// Forget processes that are gone.
     pub fn retain(&mut self, process: impl Fn(i32) -> bool) {
+        self.parts.retain(|&tgid, _| process(tgid));
         self.follow.retain(process);
     }
 }

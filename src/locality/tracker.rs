@@ -126,6 +126,9 @@ impl Tracker {
                         self.ledger.set_policy(tgid, look.policy);
                         self.ledger.set_group(tgid, look.group);
                         self.ledger.sampled(tgid, &look.sample);
+                        if let Some(following) = &mut self.following {
+                            following.touched(tgid, &look.touched, at_ms);
+                        }
                         for (task, sample) in &look.tasks {
                             self.ledger.sampled_task(*task, sample);
                         }

@@ -6,7 +6,9 @@
 //! asking. What others have mapped as well the kernel refuses, since only MPOL_MF_MOVE is used. Nothing is brought
 //! where there is hardly room, so that nobody's memory has to go for it.
 //!
-//! A list is made anew for another node, after an end, and when the process's memory policy has changed.
+//! A list is made anew for another node or another part of the memory, after an end, and when the process's memory policy
+//! has changed. For that all areas and their policies are read again, which takes long, so for parts it is done
+//! every [`AREAS_MS`] at most.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -17,6 +19,7 @@ use super::pages;
 use super::procfs::{Proc, why};
 use super::sampler::{AskNodes, Sampler};
 use super::scan;
+use crate::policy::locality::extents::Extent;
 
 /// Pages that are looked at for one that may be brought.
 const LOOKS_PER_PAGE: u64 = 16;
@@ -24,6 +27,8 @@ const LOOKS_PER_PAGE: u64 = 16;
 const WINDOW: u64 = 4096;
 /// One part in so many of a node's memory is left free.
 const RESERVE: u64 = 32;
+/// For so long a process's areas are taken for what they were, when parts of its memory are brought.
+const AREAS_MS: u64 = 30_000;
 /// A list that nobody went on with is forgotten after this time.
 const FORGET_MS: u64 = 300_000;
 
@@ -31,7 +36,18 @@ const FORGET_MS: u64 = 300_000;
 #[derive(Debug)]
 struct Job {
     to: u16,
+    within: Option<Extent>,
     ranges: VecDeque<(u64, u64)>,
+    at_ms: u64,
+}
+
+/// From address to address.
+type Range = (u64, u64);
+
+/// Areas of a process that may be brought, as they were.
+#[derive(Debug)]
+struct Areas {
+    ranges: Vec<Range>,
     at_ms: u64,
 }
 
@@ -41,6 +57,7 @@ pub struct Bringer {
     /// /sys/devices/system/node, except in tests.
     nodes: PathBuf,
     jobs: BTreeMap<i32, Job>,
+    areas: BTreeMap<i32, Areas>,
     page_size: u64,
     huge_size: u64,
 }
@@ -61,27 +78,32 @@ impl Bringer {
             proc,
             nodes: nodes.into(),
             jobs: BTreeMap::new(),
+            areas: BTreeMap::new(),
             page_size,
             huge_size: huge.unwrap_or(512 * page_size).max(page_size),
         }
     }
 
-    /// Bring up to so many pages of a process to the node `to`, whose kernel id is `node`.
+    /// Bring up to so many pages of a process to the node `to`, whose kernel id is `node`; those of one part of its
+    /// memory alone, if there is one.
     pub fn bring<A: AskNodes>(
         &mut self,
         sampler: &mut Sampler<A>,
         (tgid, to, node): (i32, u16, u32),
-        most: u32,
+        (most, within): (u32, Option<Extent>),
         at_ms: u64,
     ) -> Result<Brought, Unseen> {
-        self.jobs
-            .retain(|_, job| at_ms.saturating_sub(job.at_ms) <= FORGET_MS);
-        let job = self.jobs.remove(&tgid).filter(|job| job.to == to);
+        let young = |then: u64| at_ms.saturating_sub(then) <= FORGET_MS;
+        self.jobs.retain(|_, job| young(job.at_ms));
+        self.areas.retain(|_, areas| young(areas.at_ms));
+        let job = self.jobs.remove(&tgid);
+        let job = job.filter(|job| (job.to, job.within) == (to, within));
         let mut job = match job {
             Some(job) if !sampler.policy_has_changed(tgid)? => job,
             _ => Job {
                 to,
-                ranges: sampler.movable(tgid, at_ms)?.into(),
+                within,
+                ranges: self.ranges(sampler, tgid, within, at_ms)?,
                 at_ms,
             },
         };
@@ -99,6 +121,32 @@ impl Bringer {
             self.jobs.insert(tgid, job);
         }
         Ok(brought)
+    }
+
+    /// What of the process may be brought.
+    fn ranges<A: AskNodes>(
+        &mut self,
+        sampler: &mut Sampler<A>,
+        tgid: i32,
+        within: Option<Extent>,
+        at_ms: u64,
+    ) -> Result<VecDeque<Range>, Unseen> {
+        let Some(part) = within else {
+            return Ok(sampler.movable(tgid, at_ms)?.into());
+        };
+        let young = |areas: &Areas| at_ms.saturating_sub(areas.at_ms) <= AREAS_MS;
+        let areas = match self.areas.remove(&tgid).filter(young) {
+            Some(areas) if !sampler.policy_has_changed(tgid)? => areas,
+            _ => Areas {
+                ranges: sampler.movable(tgid, at_ms)?,
+                at_ms,
+            },
+        };
+        let part = (part.start * self.page_size, part.end * self.page_size);
+        let common = areas.ranges.iter().filter_map(|&area| common(area, part));
+        let common = common.collect();
+        self.areas.insert(tgid, areas);
+        Ok(common)
     }
 
     /// Go through the list until `most` pages were tried, or far too many were looked at.
@@ -222,6 +270,11 @@ fn move_some(
     Ok(stopped)
 }
 
+fn common(a: Range, b: Range) -> Option<Range> {
+    let both = (a.0.max(b.0), a.1.min(b.1));
+    (both.0 < both.1).then_some(both)
+}
+
 fn count(pages: &mut u32, piece: Piece) {
     *pages = pages.saturating_add(u32::try_from(piece.pages).unwrap_or(u32::MAX));
 }
@@ -247,6 +300,13 @@ mod tests {
         // 10060 less 10000 KiB.
         assert_eq!(bringer.room(1), 15);
         assert_eq!(bringer.room(0), 0);
+    }
+
+    #[test]
+    fn a_part_of_an_area_is_what_both_have() {
+        assert_eq!(common((10, 20), (15, 30)), Some((15, 20)));
+        assert_eq!(common((10, 20), (5, 12)), Some((10, 12)));
+        assert_eq!(common((10, 20), (20, 30)), None);
     }
 
     #[test]

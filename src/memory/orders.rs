@@ -3,6 +3,7 @@
 //!
 //! Nodes are dense indices of the machine, those without CPUs included. Times are the dispatcher's, in ms.
 
+use crate::policy::locality::extents::{Extent, Touched};
 use crate::policy::locality::input::{MemoryPolicy, Sample};
 use crate::policy::locality::ledger::TaskKey;
 
@@ -21,11 +22,12 @@ pub enum Order {
         touched: Vec<Touch>,
         at_ms: u64,
     },
-    /// Bring up to so many of its pages to a node.
+    /// Bring up to so many of its pages to a node; those of one part of its memory alone, if there is one.
     Bring {
         tgid: i32,
         to: u16,
         pages: u32,
+        within: Option<Extent>,
         at_ms: u64,
     },
 }
@@ -36,6 +38,8 @@ pub struct Look {
     pub sample: Sample,
     /// Of what single tasks work on, and no other task was seen to.
     pub tasks: Vec<(TaskKey, Sample)>,
+    /// ... page by page.
+    pub touched: Vec<Touched>,
     pub policy: MemoryPolicy,
     /// Processes that share most of their memory have the same number.
     pub group: Option<u32>,

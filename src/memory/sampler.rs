@@ -26,6 +26,7 @@ use super::thread_time::ThreadTime;
 use super::touch::{TouchSource, Touches};
 use super::touched;
 use crate::policy::locality::areas::Area;
+use crate::policy::locality::extents::Touched;
 use crate::policy::locality::input::{MemoryPolicy, Sample};
 use crate::policy::locality::ledger::TaskKey;
 
@@ -87,6 +88,9 @@ struct Chosen {
     area: Vec<usize>,
 }
 
+/// What a look found in memory: of the process, and of single tasks with the pages that told.
+type Samples = (Sample, Vec<(TaskKey, Sample)>, Vec<Touched>);
+
 impl<A: AskNodes> Sampler<A> {
     pub fn new(
         proc: Proc,
@@ -142,12 +146,14 @@ impl<A: AskNodes> Sampler<A> {
         }
         let policy = self.policy(tgid, &status, &mut known, policy::MOST_KIB, at_ms)?;
         let touched = self.work_on(&mut known, touched, at_ms);
-        let (sample, tasks) = self.sample(tgid, &mut known, (addresses, &touched), at_ms)?;
+        let (sample, tasks, touched) =
+            self.sample(tgid, &mut known, (addresses, &touched), at_ms)?;
         known.looked_ms = at_ms;
         self.known.insert(tgid, known);
         Ok(Look {
             sample,
             tasks,
+            touched,
             policy,
             group: self.groups.of(tgid),
             resident: resident_kib * 1024 / self.page_size,
@@ -270,7 +276,7 @@ impl<A: AskNodes> Sampler<A> {
         known: &mut Known,
         (addresses, touched): (u32, &[Touch]),
         at_ms: u64,
-    ) -> Result<(Sample, Vec<(TaskKey, Sample)>), Unseen> {
+    ) -> Result<Samples, Unseen> {
         let pagemap = match self.touches.source() {
             TouchSource::None => None,
             TouchSource::IdlePages => self.proc.open(tgid, "pagemap").ok(),
@@ -313,10 +319,10 @@ impl<A: AskNodes> Sampler<A> {
         };
         let node = |id| self.nodes.dense(id);
         let nodes = self.nodes.ids.len();
-        Ok((
-            sample,
-            touched::samples(touched, &of_tasks, (nodes, at_ms), node),
-        ))
+        let tasks = touched::samples(touched, &of_tasks, (nodes, at_ms), node);
+        let area = |at| Some(known.area(known.holding(at)?).start);
+        let pages = touched::pages(touched, &of_tasks, self.page_size, area, node);
+        Ok((sample, tasks, pages))
     }
 
     fn choose(&mut self, known: &mut Known, addresses: u32, at_ms: u64) -> Chosen {

@@ -190,13 +190,15 @@ impl Worker {
                 tgid,
                 to,
                 pages,
+                within,
                 at_ms,
             } => {
                 let node = self.ids.get(usize::from(to)).copied();
                 let brought = match node {
                     Some(node) => {
                         let what = (tgid, to, node);
-                        self.bringer.bring(&mut self.sampler, what, pages, at_ms)
+                        let most = (pages, within);
+                        self.bringer.bring(&mut self.sampler, what, most, at_ms)
                     }
                     None => Err(Unseen::Gone),
                 };
@@ -325,6 +327,7 @@ mod tests {
             tgid: std::process::id() as i32,
             to: 9,
             pages: 512,
+            within: None,
             at_ms: 0,
         };
         assert!(thread.order(order));
@@ -357,6 +360,7 @@ mod tests {
             tgid: child.id() as i32,
             to: 0,
             pages: 512,
+            within: None,
             at_ms: 0,
         };
         assert!(thread.order(order));

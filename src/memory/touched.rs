@@ -9,6 +9,7 @@
 //! every tick: what is worked on changes.
 
 use super::orders::Touch;
+use crate::policy::locality::extents::Touched;
 use crate::policy::locality::input::{NodePages, Sample};
 use crate::policy::locality::ledger::TaskKey;
 
@@ -60,6 +61,29 @@ pub fn samples(
     own.chunk_by(|a, b| a.0 == b.0).map(of_task).collect()
 }
 
+/// Each page once, and where it is; parallel to each other as for [`samples`]. `area` tells in which area an address
+/// is, by its start.
+pub fn pages(
+    own: &[Touch],
+    status: &[i32],
+    page_size: u64,
+    area: impl Fn(u64) -> Option<u64>,
+    node: impl Fn(i32) -> Option<usize>,
+) -> Vec<Touched> {
+    let one = |(&(task, at), &id): (&Touch, &i32)| {
+        Some(Touched {
+            task,
+            page: at / page_size,
+            node: u16::try_from(node(id)?).ok()?,
+            area: area(at)? / page_size,
+        })
+    };
+    let mut pages: Vec<Touched> = own.iter().zip(status).filter_map(one).collect();
+    // The same page follows itself.
+    pages.dedup();
+    pages
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +113,21 @@ mod tests {
         let own = own_pages(&touched, 0x1000, |_| true);
         let on = |page| own.iter().filter(|touch| touch.1 == page).count();
         assert_eq!((on(0x5000), on(0x7000)), (MOST_TIMES, 20));
+    }
+
+    #[test]
+    fn each_page_is_told_once() {
+        let own = [(B, 0x8000), (A, 0x5000), (A, 0x5000), (A, 0x9000)];
+        let node = |id: i32| usize::try_from(id).ok();
+        let area = |at: u64| (at < 0x9000).then_some(0x4000);
+        let pages = pages(&own, &[1, 0, 0, 0], 0x1000, area, node);
+        let touched = |task, page, node| Touched {
+            task,
+            page,
+            node,
+            area: 4,
+        };
+        assert_eq!(pages, [touched(B, 8, 1), touched(A, 5, 0)]);
     }
 
     #[test]

@@ -12,10 +12,12 @@
 //! back): the process rests, twice as long each time, and is given up after [`MOST_ATTEMPTS`]. Only another share,
 //! or another node of its tasks, makes it worth trying again. So with constant evidence bringing ends.
 //!
-//! Never brought is memory that was placed or preferred by a memory policy or a cpuset, and never that of a
-//! process that runs on several nodes. For memory that all of its tasks use alike, it makes no difference
-//! which part of it is where, as long as the tasks are on both; for memory of single tasks it would, but whose
-//! all of it is nobody can tell from outside, so half of it would be taken away from those who use it.
+//! To a process that runs on several nodes parts of its memory are brought, those that are worked on from one of them
+//! ([`extents`](super::extents)). For memory that all of its tasks use alike it makes no difference which part of it is
+//! where. While most of what its tasks touch is elsewhere it is looked at every [`LOOK_MS`], so that such parts
+//! are found. A part that the kernel refused more of than it moved counts as an attempt that did not help.
+//!
+//! Never brought is memory that was placed or preferred by a memory policy or a cpuset.
 //!
 //! Integers only, and what is decided depends on what was fed alone.
 
@@ -24,6 +26,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{MemoryPolicy, Standing};
+use super::extents::{Extent, Finding, LEAST_TOUCHES};
 
 /// Tasks have stayed on a node for so long before memory comes to them.
 pub const SETTLED_MS: u64 = 5_000;
@@ -36,6 +39,8 @@ pub const WORTH_PAGES: u64 = 256;
 pub const MOST_ATTEMPTS: u8 = 4;
 /// After an attempt there is none for so long, at first.
 pub const REST_MS: u64 = 30_000;
+/// A process on several nodes that is far from what it works on is looked at so often.
+pub const LOOK_MS: u64 = 1_000;
 /// Part of the memory, in permille, after which it is looked whether it helps.
 const STAGE: u64 = 125;
 /// The local share has grown by one part in so many of what was moved at least, or it did not help.
@@ -66,14 +71,21 @@ pub struct Resident<'a> {
     pub pages: u64,
     /// By node with CPUs: what part of its memory is near, in permille.
     pub scores: &'a [u16],
+    /// If it runs on several nodes: what its tasks' touches tell.
+    pub finding: Finding,
 }
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wish {
-    /// Up to so many pages to the node.
-    Bring { tgid: i32, to: u16, pages: u32 },
+    /// Up to so many pages to the node; of one part of the memory alone, if there is one.
+    Bring {
+        tgid: i32,
+        to: u16,
+        pages: u32,
+        within: Option<Extent>,
+    },
     /// To know whether it helped.
     Look { tgid: i32 },
 }
@@ -91,6 +103,7 @@ pub struct Batch {
 #[derive(Debug, Clone, Copy)]
 struct Run {
     to: u16,
+    within: Option<Extent>,
     /// The local share when the stage began, and what has come of it.
     local: u16,
     moved: u64,
@@ -109,8 +122,17 @@ struct State {
     run: Option<Run>,
     rests_until_ms: u64,
     attempts: u8,
+    /// When a look for touches was asked for.
+    asked_ms: u64,
     /// Local share and node of the last attempt.
     tried: (u16, u16),
+}
+
+/// Memory to be brought to a node, all of it or a part.
+#[derive(Debug, Clone, Copy)]
+struct Goal {
+    to: u16,
+    within: Option<Extent>,
 }
 
 /// See the module.
@@ -163,30 +185,31 @@ impl Follow {
         {
             self.under_way = None;
         }
-        let mut best: Option<(u64, &Resident<'_>)> = None;
+        let mut best: Option<(u64, &Resident<'_>, Goal)> = None;
         for process in all {
-            if let Some(to) = self.follow(process, now_ms, wishes) {
-                let far = 1000 - u64::from(local(process, to)).min(1000);
-                let gain = far.saturating_mul(process.pages);
-                if best.is_none_or(|(most, _)| gain > most) {
-                    best = Some((gain, process));
+            if let Some(goal) = self.follow(process, now_ms, wishes) {
+                let gain = goal.gain(process);
+                if best.is_none_or(|(most, ..)| gain > most) {
+                    best = Some((gain, process, goal));
                 }
             }
         }
         let batch = self.batch();
         let free = self.under_way.is_none() && self.purse >= batch * 1000;
-        let (true, Some((_, process))) = (free, best) else {
+        let (true, Some((_, process, goal))) = (free, best) else {
             return;
         };
         self.purse -= batch * 1000;
         self.under_way = Some((process.tgid, now_ms));
-        let to = process.nodes.trailing_zeros() as u16;
+        let Goal { to, within } = goal;
         let state = self.states.entry(process.tgid).or_default();
-        state.run.get_or_insert(Run::new(to, local(process, to)));
+        let run = Run::new(goal, local(process, to));
+        state.run.get_or_insert(run);
         wishes.push(Wish::Bring {
             tgid: process.tgid,
             to,
             pages: batch as u32,
+            within,
         });
     }
 
@@ -200,13 +223,13 @@ impl Follow {
         self.filled_ms = self.filled_ms.max(now_ms);
     }
 
-    /// The node that a process's memory may be brought to now.
+    /// What memory of a process may be brought now, and where to.
     fn follow(
         &mut self,
         process: &Resident<'_>,
         now_ms: u64,
         wishes: &mut Vec<Wish>,
-    ) -> Option<u16> {
+    ) -> Option<Goal> {
         if process.policy != MemoryPolicy::Free || process.standing == Standing::Void {
             self.states.remove(&process.tgid);
             return None;
@@ -221,44 +244,65 @@ impl Follow {
             state.since_ms = now_ms;
             state.run = None;
         }
+        if process.nodes.count_ones() > 1 {
+            return state.part(process, now_ms, wishes);
+        }
         let to = process.nodes.trailing_zeros() as u16;
-        if process.nodes.count_ones() != 1 || process.scores.len() <= usize::from(to) {
+        if process.nodes == 0 || process.scores.len() <= usize::from(to) {
             return None;
         }
-        match state.run {
-            Some(_) => state.go_on(process, to, now_ms, wishes).then_some(to),
-            None => state.may_begin(process, to, now_ms).then_some(to),
-        }
+        let goes_on = match state.run {
+            Some(_) => state.go_on(process, to, now_ms, wishes),
+            None => state.may_begin(process, to, now_ms),
+        };
+        goes_on.then_some(Goal { to, within: None })
     }
 
     /// What came of the batch of a process; `None` if nothing did: the order or its answer was lost, or the
-    /// process is not for us to touch.
-    pub fn brought(&mut self, tgid: i32, now_ms: u64, batch: Option<Batch>) {
+    /// process is not for us to touch. Returns the part of its memory that is done with, if it was one.
+    pub fn brought(&mut self, tgid: i32, now_ms: u64, batch: Option<Batch>) -> Option<Extent> {
         if self.under_way.is_some_and(|(whose, _)| whose == tgid) {
             self.under_way = None;
         }
-        let Some(state) = self.states.get_mut(&tgid) else {
-            return;
-        };
-        let Some(run) = &mut state.run else { return };
-        let Some(batch) = batch else {
-            let (local, to) = (run.local, run.to);
-            return state.give_up(local, to, now_ms);
-        };
-        run.moved += u64::from(batch.moved);
-        run.refused += u64::from(batch.refused);
-        run.finished |= batch.finished;
-        if run.refused >= MANY_REFUSED && run.refused > 3 * run.moved {
-            let (local, to) = (run.local, run.to);
-            state.give_up(local, to, now_ms);
+        let state = self.states.get_mut(&tgid)?;
+        let run = state.run.as_mut()?;
+        if let Some(batch) = batch {
+            run.moved += u64::from(batch.moved);
+            run.refused += u64::from(batch.refused);
+            run.finished |= batch.finished;
+        }
+        let run = *run;
+        let refuses = run.refused >= MANY_REFUSED && run.refused > 3 * run.moved;
+        if batch.is_none() || refuses {
+            state.give_up(run.local, run.to, now_ms);
+            return run.within;
+        }
+        // All of a process is judged by a look; of a part it is known where it is.
+        let part = run.within.filter(|_| run.finished)?;
+        match run.refused > run.moved {
+            true => state.give_up(run.local, run.to, now_ms),
+            false => (state.run, state.attempts) = (None, 0),
+        }
+        Some(part)
+    }
+}
+
+impl Goal {
+    /// Pages to win, times thousand.
+    fn gain(&self, process: &Resident<'_>) -> u64 {
+        let far = 1000 - u64::from(local(process, self.to)).min(1000);
+        match self.within {
+            Some(part) => part.pages().saturating_mul(1000),
+            None => far.saturating_mul(process.pages),
         }
     }
 }
 
 impl Run {
-    fn new(to: u16, local: u16) -> Self {
+    fn new(Goal { to, within }: Goal, local: u16) -> Self {
         Self {
             to,
+            within,
             local,
             moved: 0,
             refused: 0,
@@ -285,6 +329,38 @@ impl State {
             && now_ms.saturating_sub(self.since_ms) >= SETTLED_MS
             && now_ms >= self.rests_until_ms
             && self.attempts < MOST_ATTEMPTS
+    }
+
+    /// The part of the memory of a process on several nodes that may be brought now.
+    fn part(
+        &mut self,
+        process: &Resident<'_>,
+        now_ms: u64,
+        wishes: &mut Vec<Wish>,
+    ) -> Option<Goal> {
+        let goal = |part: Extent| Goal {
+            to: part.to,
+            within: Some(part),
+        };
+        if let Some(run) = self.run {
+            return run.within.map(goal);
+        }
+        let rests = now_ms < self.rests_until_ms || self.attempts >= MOST_ATTEMPTS;
+        if rests || process.pages < WORTH_PAGES {
+            return None;
+        }
+        let Finding {
+            extent,
+            touched,
+            far,
+        } = process.finding;
+        let is_far = touched as usize >= LEAST_TOUCHES && far * 2 > touched;
+        let asked_ms = self.asked_ms.max(process.sampled_ms);
+        if is_far && now_ms.saturating_sub(asked_ms) >= LOOK_MS {
+            self.asked_ms = now_ms;
+            wishes.push(Wish::Look { tgid: process.tgid });
+        }
+        extent.map(goal)
     }
 
     /// Whether a run goes on with another batch. At the end of a stage it waits for a look and judges by that.
@@ -322,7 +398,7 @@ impl State {
         match helped {
             false => self.give_up(local, to, now_ms),
             true if local >= END_FROM || run.finished => self.end(local, to, now_ms),
-            true => *run = Run::new(to, local),
+            true => *run = Run::new(Goal { to, within: None }, local),
         }
         // The next batch is the next tick's.
         false

@@ -20,6 +20,7 @@
 //! | `want` | who wants to go, and why the others do not | R8, R10 |
 //! | [`decide`] | moves and swaps of a tick | R4, R8 |
 //! | `swap` | ... and with whom | R4 |
+//! | [`extents`] | which part of a process's memory is worked on from one node | |
 //! | [`fork`] | where a new thread goes | R5, R8 |
 //! | [`follow`] | when memory is brought to tasks that cannot go to it | |
 //! | [`wake`] | whether a woken task may go back to its node | R8 |
@@ -35,6 +36,7 @@
 pub mod areas;
 pub mod decide;
 pub mod evidence;
+pub mod extents;
 pub mod follow;
 pub mod fork;
 pub mod input;

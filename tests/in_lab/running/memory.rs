@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use scx_ballast::memory::{Brought, KernelScans, Look, MemoryThread, Order, Report, TouchSource};
+use scx_ballast::policy::locality::extents::Extent;
 use scx_ballast::policy::locality::input::MemoryPolicy;
 
 use crate::guest::{ms, nodes, read, remark, secs, within};
@@ -205,7 +206,7 @@ impl Asked {
 
     /// Bring pages until there are no more; what came of it in all.
     #[track_caller]
-    fn bring(&mut self, task: &Task, to: u16) -> Brought {
+    fn bring(&mut self, task: &Task, to: u16, within: Option<Extent>) -> Brought {
         let mut all = Brought::default();
         for _ in 0..64 {
             self.at_ms += 100;
@@ -213,6 +214,7 @@ impl Asked {
                 tgid: task.pid(),
                 to,
                 pages: 2048,
+                within,
                 at_ms: self.at_ms,
             };
             let Report::Brought { brought, .. } = self.report(order) else {
@@ -387,7 +389,7 @@ fn memory_is_brought_and_bound_memory_is_not() {
         let mut asked = Asked::start();
         let before = asked.truth(&task, Some("default"));
         assert!(share(&before, 0) > 0.8, "{before:?}");
-        let brought = asked.bring(&task, 1);
+        let brought = asked.bring(&task, 1, None);
         let after = asked.truth(&task, Some("default"));
         remark(&format!("{before:?} to {after:?}: {brought:?};"));
         assert!(brought.finished);
@@ -402,7 +404,7 @@ fn memory_is_brought_and_bound_memory_is_not() {
         assert_eq!(asked.truth(&task, Some(&bound)), stayed);
 
         // Again: nothing is left.
-        let again = asked.bring(&task, 1);
+        let again = asked.bring(&task, 1, None);
         assert!(again.finished && again.moved < 100, "{again:?}");
 
         // Of a process that is bound as a whole nothing is brought.
@@ -411,9 +413,58 @@ fn memory_is_brought_and_bound_memory_is_not() {
             finished: true,
             ..Brought::default()
         };
-        assert_eq!(asked.bring(&task, 1), nothing);
+        assert_eq!(asked.bring(&task, 1, None), nothing);
         assert!(share(&asked.truth(&task, None), 0) > 0.9);
     });
+}
+
+/// Only the part that was asked for comes, and of that only what no policy placed.
+#[test]
+#[ignore = "runs in the lab"]
+fn a_part_is_brought_alone() {
+    with_shared(|_| {
+        let two = nodes();
+        if two.len() < 2 {
+            return remark("(one node)");
+        }
+        let a = two[0].id;
+        let bound = format!("bind:{a}");
+        let task = holder(None, &[on(a, 24), on(a, 4).kept()]);
+        let mut asked = Asked::start();
+        let (before, placed) = (
+            asked.truth(&task, Some("default")),
+            asked.truth(&task, Some(&bound)),
+        );
+        let (free, kept) = (area_of(&task, 24), area_of(&task, 4));
+        let third = |n: u64| free + n * 2048;
+        let part = |start, end| Some(Extent { start, end, to: 1 });
+        let brought = asked.bring(&task, 1, part(third(1), third(2)));
+        assert_eq!((brought.moved, brought.refused), (2048, 0));
+        assert!(brought.finished);
+        let after = asked.truth(&task, Some("default"));
+        assert_eq!(after[1] - before[1], 2048, "{before:?}, {after:?}");
+        assert_eq!(asked.bring(&task, 1, part(third(1), third(2))).moved, 0);
+
+        // The other one, its policy seen by the same reading.
+        let nothing = asked.bring(&task, 1, part(kept, kept + 1024));
+        assert_eq!((nothing.moved, nothing.finished), (0, true));
+        assert_eq!(asked.truth(&task, Some(&bound)), placed);
+        let rest = asked.bring(&task, 1, part(third(0), third(3)));
+        assert_eq!((rest.moved, rest.finished), (4096, true));
+    });
+}
+
+/// The first page of the task's area of so many MiB.
+#[track_caller]
+fn area_of(task: &Task, mib: usize) -> u64 {
+    let maps = read(format!("/proc/{}/maps", task.pid()));
+    let mut areas = maps.lines().filter_map(|line| {
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        Some((hex(start)?, hex(end)?))
+    });
+    let area = areas.find(|(start, end)| end - start == (mib * MIB) as u64);
+    area.unwrap_or_else(|| panic!("{maps}")).0 / PAGE as u64
 }
 
 /// Of two areas alike, the one in use gets most of the addresses (R7).

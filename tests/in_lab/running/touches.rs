@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Touches: of a process whose threads each work on memory of their own, each thread goes to the node of its
-//! own, although as much of the process's memory is on either node.
+//! own, although as much of the process's memory is on either node; or where it may not, its memory comes to it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
@@ -25,6 +25,12 @@ const FLAGS: [&str; 6] = [
     "--imb-numa-nr",
     "100%",
 ];
+
+/// ... and memory may be moved.
+const MIGRATING: [&str; 7] = {
+    let [a, b, c, d, e, f] = FLAGS;
+    [a, b, c, d, e, f, "--migrate-memory"]
+};
 
 /// What the threads tell.
 #[derive(Default)]
@@ -115,5 +121,39 @@ fn each_thread_goes_to_the_memory_that_it_works_on() {
             assert_eq!(usize::from(step.to), node, "{step:?}");
             assert!(step.gain > 0, "{step:?}");
         }
+    });
+}
+
+/// Threads that are kept where their memory is not: of a process on both nodes, each gets what it works on.
+#[test]
+#[ignore = "runs in the lab"]
+fn memory_comes_to_the_thread_that_works_on_it() {
+    let nodes = nodes();
+    with_own(&MIGRATING, |_| {
+        let _quiet = Quiet::machine();
+        if nodes.len() < 2 {
+            return remark("skipped: one node");
+        }
+        let (task, ids) = crossed(&nodes);
+        let mut client = Client::connect();
+        let pages = 2 * (WORDS * 8 / 4096) as u64;
+        let (mut brought, mut refused) = (0, 0);
+        within(secs(6), || {
+            let stats = client.top().locality.remove("sampled").unwrap();
+            brought += stats.brought_pages;
+            refused += stats.refused_pages;
+            // Of each thread's at least a half: the ends are worked on and not between two touches.
+            match brought * 2 >= pages {
+                true => Ok(()),
+                false => Err(format!(
+                    "{brought} of {pages} pages came, {refused} did not"
+                )),
+            }
+        });
+        remark(&format!("{brought} of {pages} pages, {refused} refused"));
+        assert_eq!(places(&nodes, &task, ids), [1, 0]);
+        assert!(refused * 10 <= brought, "{brought} came, {refused} did not");
+        // No page goes to and fro.
+        assert!(brought <= pages * 5 / 4, "{brought} of {pages}");
     });
 }

@@ -14,6 +14,7 @@ fn stuck<'a>(scores: &'a [u16], sampled_ms: u64) -> Resident<'a> {
         stuck: true,
         pages: 25_600,
         scores,
+        finding: Finding::default(),
     }
 }
 
@@ -28,6 +29,7 @@ fn bring(pages: u32) -> Wish {
         tgid: 7,
         to: 1,
         pages,
+        within: None,
     }
 }
 
@@ -227,7 +229,106 @@ fn who_has_most_to_win_comes_first() {
         [Wish::Bring {
             tgid: 2,
             to: 1,
-            pages: 1024
+            pages: 1024,
+            within: None,
         }]
     );
+}
+
+const PART: Extent = Extent {
+    start: 5_000,
+    end: 9_000,
+    to: 1,
+};
+
+/// A process on both nodes, most of what its tasks touch is elsewhere.
+fn spread(extent: Option<Extent>, sampled_ms: u64) -> Resident<'static> {
+    Resident {
+        nodes: 0b11,
+        finding: Finding {
+            extent,
+            touched: 20,
+            far: 15,
+        },
+        ..stuck(&[900, 100], sampled_ms)
+    }
+}
+
+fn bring_part(pages: u32) -> Wish {
+    Wish::Bring {
+        tgid: 7,
+        to: 1,
+        pages,
+        within: Some(PART),
+    }
+}
+
+#[test]
+fn on_several_nodes_it_is_looked_at_while_it_is_far() {
+    let mut follow = Follow::new(8192, 0);
+    let look = Wish::Look { tgid: 7 };
+    assert_eq!(tick(&mut follow, 900, spread(None, 0)), []);
+    assert_eq!(tick(&mut follow, 1_000, spread(None, 0)), [look]);
+    assert_eq!(tick(&mut follow, 1_100, spread(None, 0)), []);
+    assert_eq!(tick(&mut follow, 2_000, spread(None, 1_500)), []);
+    assert_eq!(tick(&mut follow, 2_500, spread(None, 1_500)), [look]);
+    let mut near = spread(None, 0);
+    near.finding.far = 10;
+    assert_eq!(tick(&mut follow, 9_000, near), []);
+    let mut few = spread(None, 0);
+    (few.finding.touched, few.finding.far) = (7, 7);
+    assert_eq!(tick(&mut follow, 9_000, few), []);
+}
+
+#[test]
+fn a_part_is_brought_until_it_is_gone_through() {
+    let mut follow = Follow::new(8192, 0);
+    let process = |sampled_ms| spread(Some(PART), sampled_ms);
+    assert_eq!(tick(&mut follow, 900, process(900)), [bring_part(1024)]);
+    assert_eq!(follow.brought(7, 950, all_moved(1024)), None);
+    // Another one would be larger now; this one is finished first.
+    let mut larger = process(1_000);
+    larger.finding.extent = Some(Extent {
+        end: 90_000,
+        ..PART
+    });
+    assert_eq!(tick(&mut follow, 1_100, larger), [bring_part(1024)]);
+    let last = Batch {
+        moved: 1000,
+        refused: 24,
+        finished: true,
+    };
+    assert_eq!(follow.brought(7, 1_150, Some(last)), Some(PART));
+    assert_eq!(tick(&mut follow, 1_300, process(1_200)), [bring_part(1024)]);
+}
+
+#[test]
+fn parts_that_do_not_come_are_given_up() {
+    let mut follow = Follow::new(8192, 0);
+    let refused = Batch {
+        refused: 1024,
+        ..Batch::default()
+    };
+    let (mut now_ms, mut orders) = (0, 0);
+    while now_ms < 4_000_000 {
+        now_ms += 1_000;
+        let wishes = tick(&mut follow, now_ms, spread(Some(PART), now_ms));
+        if wishes.contains(&bring_part(1024)) {
+            orders += 1;
+            assert_eq!(follow.brought(7, now_ms, Some(refused)), Some(PART));
+        }
+    }
+    assert_eq!(orders, u32::from(MOST_ATTEMPTS));
+}
+
+#[test]
+fn parts_of_placed_memory_stay() {
+    let mut follow = Follow::new(8192, 0);
+    for policy in [MemoryPolicy::Bind, MemoryPolicy::Interleave] {
+        let process = Resident {
+            policy,
+            ..spread(Some(PART), 0)
+        };
+        assert_eq!(tick(&mut follow, 5_000, process), []);
+    }
 }

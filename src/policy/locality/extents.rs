@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which part of a process's memory is worked on from one node, though the process runs on several.
+//!
+//! Whose a page is nobody can tell from outside, but touches tell some of the pages that each task works on. In the
+//! order of their addresses, touches of tasks on one node that no touch of another node's task comes between make a
+//! *run*: what lies between them is taken for memory of that node's tasks as well. A run becomes an [`Extent`] that
+//! may be brought when it has [`LEAST_TOUCHES`] pages, most of them on another node. Of memory that all tasks use alike
+//! such runs are rare and short, since each touch ends one with the odds of a coin.
+//!
+//! Invariants:
+//! - between the first and the last page of an extent there is no touch of a task elsewhere or of one that has
+//!   not settled, and no hole of more than [`WIDEST_PAGES`] between two touches; and it lies in one area;
+//! - what was brought is left alone for [`REST_MS`], so that no page goes to and fro faster;
+//! - after an extent was brought none is found in it until new touches tell otherwise.
+//!
+//! Addresses are page numbers. Integers only.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::ledger::TaskKey;
+
+/// Pages of a run that are enough.
+pub const LEAST_TOUCHES: usize = 8;
+/// Two touches with more pages between them are not of one run: 16 MiB of small pages.
+pub const WIDEST_PAGES: u64 = 4096;
+/// What was brought is left alone for so long.
+pub const REST_MS: u64 = 60_000;
+/// A touch tells nothing any more.
+const OLD_MS: u64 = 60_000;
+/// Pages that are remembered of a process; of more, the oldest are forgotten.
+const MOST_TOUCHES: usize = 4096;
+/// Extents that were brought, as remembered of a process.
+const MOST_BROUGHT: usize = 256;
+
+/// A page that a task was seen to work on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Touched {
+    pub task: TaskKey,
+    pub page: u64,
+    /// Where it is.
+    pub node: u16,
+    /// The area that it is in, by its first page.
+    pub area: u64,
+}
+
+/// Memory from page `start` up to page `end`, to be brought to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Extent {
+    pub start: u64,
+    pub end: u64,
+    pub to: u16,
+}
+
+impl Extent {
+    pub fn pages(&self) -> u64 {
+        self.end - self.start
+    }
+
+    fn overlaps(&self, start: u64, end: u64) -> bool {
+        self.start < end && start < self.end
+    }
+}
+
+/// What touches say of a process now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Finding {
+    /// The one with the most pages elsewhere.
+    pub extent: Option<Extent>,
+    /// Pages touched by tasks that have settled, and how many of these are not on the node of their task.
+    pub touched: u32,
+    pub far: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    task: TaskKey,
+    node: u16,
+    area: u64,
+    at_ms: u64,
+}
+
+/// Touches of one process. See the module.
+#[derive(Debug, Default)]
+pub struct Extents {
+    /// By page: who was seen there last.
+    seen: BTreeMap<u64, Seen>,
+    brought: Vec<(Extent, u64)>,
+}
+
+/// Touches of tasks of one node with nothing between them.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    to: u16,
+    area: u64,
+    first: u64,
+    last: u64,
+    touches: usize,
+    far: usize,
+}
+
+impl Extents {
+    /// What a look has found.
+    pub fn touched(&mut self, touched: &[Touched], at_ms: u64) {
+        for &Touched {
+            task,
+            page,
+            node,
+            area,
+        } in touched
+        {
+            let seen = Seen {
+                task,
+                node,
+                area,
+                at_ms,
+            };
+            self.seen.insert(page, seen);
+        }
+        let young = |seen: &Seen| at_ms.saturating_sub(seen.at_ms) <= OLD_MS;
+        self.seen.retain(|_, seen| young(seen));
+        if self.seen.len() > MOST_TOUCHES {
+            let mut times: Vec<u64> = self.seen.values().map(|seen| seen.at_ms).collect();
+            times.sort_unstable();
+            let oldest = times[times.len() - MOST_TOUCHES];
+            self.seen.retain(|_, seen| seen.at_ms >= oldest);
+        }
+    }
+
+    /// An extent was gone through: its pages are where they were wanted, as far as it could be done.
+    pub fn brought(&mut self, extent: Extent, now_ms: u64) {
+        for (_, seen) in self.seen.range_mut(extent.start..extent.end) {
+            seen.node = extent.to;
+        }
+        self.brought.push((extent, now_ms));
+        let young = |at: u64| now_ms.saturating_sub(at) <= REST_MS;
+        self.brought.retain(|&(_, at)| young(at));
+        let surplus = self.brought.len().saturating_sub(MOST_BROUGHT);
+        self.brought.drain(..surplus);
+    }
+
+    /// `node`: where a task has settled; `None`: nowhere yet, or it is gone.
+    pub fn find(&self, now_ms: u64, node: impl Fn(TaskKey) -> Option<u16>) -> Finding {
+        let mut finding = Finding::default();
+        let mut best = 0;
+        let mut run: Option<Run> = None;
+        for (&page, seen) in &self.seen {
+            let to = node(seen.task);
+            if let Some(to) = to {
+                finding.touched += 1;
+                finding.far += u32::from(seen.node != to);
+            }
+            run = match (run, to) {
+                (Some(run), Some(to)) if run.goes_on(to, seen.area, page) => {
+                    Some(run.with(page, seen.node))
+                }
+                (ended, to) => {
+                    self.consider(ended, now_ms, &mut best, &mut finding.extent);
+                    to.map(|to| Run::new(to, seen.area, page, seen.node))
+                }
+            };
+        }
+        self.consider(run, now_ms, &mut best, &mut finding.extent);
+        finding
+    }
+
+    /// Whether the run is an extent with more to win than the best one so far.
+    fn consider(
+        &self,
+        run: Option<Run>,
+        now_ms: u64,
+        best: &mut usize,
+        found: &mut Option<Extent>,
+    ) {
+        let Some(run) = run.filter(|run| run.is_worth_it() && run.far > *best) else {
+            return;
+        };
+        let extent = Extent {
+            start: run.first,
+            end: run.last + 1,
+            to: run.to,
+        };
+        let rests = self.brought.iter().any(|&(before, at)| {
+            now_ms.saturating_sub(at) <= REST_MS && before.overlaps(extent.start, extent.end)
+        });
+        if !rests {
+            (*best, *found) = (run.far, Some(extent));
+        }
+    }
+}
+
+impl Run {
+    fn new(to: u16, area: u64, page: u64, node: u16) -> Self {
+        Self {
+            to,
+            area,
+            first: page,
+            last: page,
+            touches: 1,
+            far: usize::from(node != to),
+        }
+    }
+
+    fn goes_on(&self, to: u16, area: u64, page: u64) -> bool {
+        self.to == to && self.area == area && page - self.last <= WIDEST_PAGES
+    }
+
+    fn with(self, page: u64, node: u16) -> Self {
+        Self {
+            last: page,
+            touches: self.touches + 1,
+            far: self.far + usize::from(node != self.to),
+            ..self
+        }
+    }
+
+    fn is_worth_it(&self) -> bool {
+        self.touches >= LEAST_TOUCHES && self.far * 2 > self.touches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn touch(task: u32, page: u64, node: u16) -> Touched {
+        Touched {
+            task: (task, 2),
+            page,
+            node,
+            area: 0,
+        }
+    }
+
+    /// Task n has settled on node n.
+    fn own(task: TaskKey) -> Option<u16> {
+        (task.0 < 8).then_some(task.0 as u16)
+    }
+
+    fn extent(start: u64, end: u64, to: u16) -> Option<Extent> {
+        Some(Extent { start, end, to })
+    }
+
+    #[test]
+    fn each_node_gets_what_its_tasks_work_on() {
+        let mut extents = Extents::default();
+        // Tasks 0 and 1 work on a half each of what lies on node 0.
+        let touches: Vec<_> = (0..40)
+            .map(|n| touch(u32::from(n >= 20), 100 + n * 10, 0))
+            .collect();
+        extents.touched(&touches, 0);
+        let found = extents.find(0, own);
+        assert_eq!(found.extent, extent(300, 491, 1));
+        assert_eq!((found.touched, found.far), (40, 20));
+        extents.brought(found.extent.unwrap(), 0);
+        let found = extents.find(REST_MS + 1, own);
+        assert_eq!((found.extent, found.far), (None, 0));
+    }
+
+    #[test]
+    fn what_others_use_as_well_is_left_alone() {
+        let mut extents = Extents::default();
+        let touches: Vec<_> = (0..64).map(|n| touch(n as u32 % 2, n, 0)).collect();
+        extents.touched(&touches, 0);
+        let found = extents.find(0, own);
+        assert_eq!((found.extent, found.far), (None, 32));
+    }
+
+    #[test]
+    fn few_touches_and_wide_holes_and_other_areas_are_not_enough() {
+        let find = |touches: Vec<Touched>| {
+            let mut extents = Extents::default();
+            extents.touched(&touches, 0);
+            extents.find(0, own).extent
+        };
+        let at = |n: u64| touch(1, n * WIDEST_PAGES, 0);
+        assert_eq!(find((0..7).map(at).collect()), None);
+        assert_eq!(find((0..8).map(at).collect()), extent(0, 7 * 4096 + 1, 1));
+        let further = |n: u64| touch(1, n * (WIDEST_PAGES + 1), 0);
+        assert_eq!(find((0..8).map(further).collect()), None);
+        let area = |n: u64| Touched {
+            area: n / 4,
+            ..at(n)
+        };
+        assert_eq!(find((0..8).map(area).collect()), None);
+        // Half of it is there already.
+        let half = |n: u64| touch(1, n, n as u16 % 2);
+        assert_eq!(find((0..20).map(half).collect()), None);
+    }
+
+    #[test]
+    fn who_has_not_settled_is_in_nobodys_extent() {
+        let mut extents = Extents::default();
+        let touches: Vec<_> = (0..17)
+            .map(|n| touch(if n == 8 { 9 } else { 1 }, n, 0))
+            .collect();
+        extents.touched(&touches, 0);
+        let found = extents.find(0, own);
+        assert_eq!((found.extent, found.touched), (extent(0, 8, 1), 16));
+    }
+
+    #[test]
+    fn what_was_brought_rests() {
+        let mut extents = Extents::default();
+        extents.touched(&(0..10).map(|n| touch(1, n, 0)).collect::<Vec<_>>(), 0);
+        extents.brought(extents.find(0, own).extent.unwrap(), 0);
+        // Something has moved it back.
+        let again: Vec<_> = (0..10).map(|n| touch(1, n, 0)).collect();
+        extents.touched(&again, REST_MS);
+        assert_eq!(extents.find(REST_MS, own).extent, None);
+        assert_eq!(extents.find(REST_MS + 1, own).extent, extent(0, 10, 1));
+    }
+
+    #[test]
+    fn old_touches_are_forgotten_and_so_are_those_too_many() {
+        let mut extents = Extents::default();
+        extents.touched(&(0..10).map(|n| touch(1, n, 0)).collect::<Vec<_>>(), 0);
+        extents.touched(&[], OLD_MS);
+        assert_eq!(extents.find(OLD_MS, own).touched, 10);
+        extents.touched(&[], OLD_MS + 1);
+        assert_eq!(extents.find(OLD_MS, own).touched, 0);
+        for look in 0..10 {
+            let touches: Vec<_> = (0..1000).map(|n| touch(1, look * 1000 + n, 0)).collect();
+            extents.touched(&touches, look);
+        }
+        assert!((4000..=5000).contains(&extents.find(9, own).touched));
+    }
+
+    prop_compose! {
+        fn any_touch()(task in 0_u32..10, page in 0_u64..200, node in 0_u16..4) -> Touched {
+            Touched { area: page / 50, ..touch(task, page, node) }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn extents_hold_what_they_promise_and_bringing_ends(
+            touches in prop::collection::vec(any_touch(), 0..400),
+        ) {
+            let mut extents = Extents::default();
+            extents.touched(&touches, 0);
+            let last: BTreeMap<u64, Touched> = touches.iter().map(|t| (t.page, *t)).collect();
+            let mut rounds = 0;
+            while let Some(extent) = extents.find(0, own).extent {
+                let inside: Vec<_> = last.range(extent.start..extent.end).collect();
+                prop_assert!(inside.len() >= LEAST_TOUCHES);
+                prop_assert!(inside.iter().all(|(_, t)| own(t.task) == Some(extent.to)));
+                prop_assert!(inside.iter().all(|(_, t)| t.area == inside[0].1.area));
+                extents.brought(extent, 0);
+                rounds += 1;
+                prop_assert!(rounds <= 200 / LEAST_TOUCHES);
+            }
+            // Also when nothing rests any more.
+            while let Some(extent) = extents.find(REST_MS + 1, own).extent {
+                extents.brought(extent, REST_MS + 1);
+                rounds += 1;
+                prop_assert!(rounds <= 200 / LEAST_TOUCHES);
+            }
+        }
+    }
+}

@@ -20,9 +20,9 @@ use scx_ballast::policy::locality::view::{Stay, Step, Why};
 use scx_ballast::policy::observation::{NodeObs, Observation, Shape, TaskObs};
 use scx_ballast::policy::rule_set::RuleSet;
 
-/// This process's id, as the tracker is told.
 /// What --look-budget-us is when nothing is said.
 const BUDGET_US: u32 = 20_000;
+/// This process's id, as the tracker is told.
 const OWN: i32 = 1;
 const TICK_MS: u64 = 100;
 const NS_PER_MS: u64 = 1_000_000;

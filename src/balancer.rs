@@ -86,7 +86,7 @@ impl Balancer {
         &mut self,
         sched: &Scheduler<'_>,
         machine: &Machine,
-        trace: Option<&mut Trace>,
+        mut trace: Option<&mut Trace>,
     ) -> Result<()> {
         let began = Instant::now();
         let locality = &mut self.locality;
@@ -103,6 +103,12 @@ impl Balancer {
         }
         sched.set_task_weights(self.observation.nodes.iter().map(|node| node.task_weight));
         self.decide(sched);
+        // Told or not, they are done with.
+        for brought in self.locality.iter_mut().flat_map(Locality::take_brought) {
+            if let Some(trace) = &mut trace {
+                trace.brought(brought);
+            }
+        }
         let decisions = self.engine.decisions();
         let located = self.locality.as_ref().map(Locality::last);
         let steps = located.and_then(|(_, steps)| steps);

@@ -38,8 +38,14 @@ pub fn run(args: &ReplayArgs) -> Result<()> {
     }
     writeln!(
         out,
-        "{} fork placements, {} ticks with {} moves and {} steps of locality; {} placements not recorded; {} mismatches",
-        replay.forks, replay.ticks, replay.moves, replay.steps, replay.lost, replay.mismatches
+        "{} fork placements, {} ticks with {} moves and {} steps of locality, {} pages brought; {} placements not recorded; {} mismatches",
+        replay.forks,
+        replay.ticks,
+        replay.moves,
+        replay.steps,
+        replay.pages,
+        replay.lost,
+        replay.mismatches
     )?;
     if replay.mismatches > 0 {
         bail!("the policy decides otherwise than the trace");

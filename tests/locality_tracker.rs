@@ -277,6 +277,7 @@ impl World {
         self.tracker.report(Report::Brought {
             tgid,
             to,
+            within: None,
             at_ms,
             cost_us: 100,
             brought: Ok(Brought {
@@ -659,7 +660,8 @@ fn pages_that_were_brought_are_counted() {
     let brought = |brought| Report::Brought {
         tgid: 20,
         to: 0,
-        at_ms: 0,
+        within: None,
+        at_ms: 7,
         cost_us: 5,
         brought,
     };
@@ -672,5 +674,10 @@ fn pages_that_were_brought_are_counted() {
     let counts = &world.tracker.counts;
     assert_eq!((counts.brought_pages, counts.refused_pages), (300, 20));
     assert_eq!((counts.not_allowed, counts.bring_us), (1, 10));
+    let told: Vec<_> = world.tracker.take_brought().collect();
+    let moved = told.iter().map(|one| one.batch.map(|batch| batch.moved));
+    assert_eq!(moved.collect::<Vec<_>>(), [Some(300), None]);
+    assert_eq!((told[0].at, told[0].cost_us), (7 * NS_PER_MS, 5));
+    assert_eq!(world.tracker.take_brought().count(), 0);
     assert_eq!(world.shape.nodes(), 2);
 }

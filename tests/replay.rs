@@ -9,8 +9,10 @@ use scx_ballast::policy::compile::{Limits, NodeShape, Thresholds};
 use scx_ballast::policy::engine::Engine;
 use scx_ballast::policy::locality::decide::Decider;
 use scx_ballast::policy::locality::evidence::Standing;
+use scx_ballast::policy::locality::extents::Extent;
+use scx_ballast::policy::locality::follow::Batch;
 use scx_ballast::policy::locality::fork::HomeWhy;
-use scx_ballast::policy::locality::record::LocalityRecord;
+use scx_ballast::policy::locality::record::{BroughtRecord, LocalityRecord};
 use scx_ballast::policy::locality::view::{Stay, Steps, TaskView, Unit, UnitView, View, Why};
 use scx_ballast::policy::observation::{NodeObs, Observation, Shape, TaskObs};
 use scx_ballast::policy::placement::ForkWhy;
@@ -159,6 +161,24 @@ fn swapped(header: &Header) -> TickRecord {
     }
 }
 
+fn brought(moved: Option<u32>) -> Record {
+    Record::Brought(BroughtRecord {
+        at: 5_000_000,
+        tgid: 20,
+        to: 1,
+        within: moved.map(|_| Extent {
+            start: 8,
+            end: 900,
+            to: 1,
+        }),
+        batch: moved.map(|moved| Batch {
+            moved,
+            ..Batch::default()
+        }),
+        cost_us: 70,
+    })
+}
+
 fn replay(records: &[Record]) -> (Output, String) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("trace");
@@ -181,14 +201,17 @@ fn the_policys_own_answers_match() {
         Record::Header(header.clone()),
         Record::Fork(fork()),
         Record::Lost { forks: 3 },
+        brought(Some(500)),
+        brought(None),
         Record::Header(header),
         Record::Tick(tick),
+        brought(Some(12)),
         Record::Tick(swap),
     ]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(
         text,
-        "1 fork placements, 2 ticks with 2 moves and 2 steps of locality; 3 placements not recorded; 0 mismatches\n"
+        "1 fork placements, 2 ticks with 2 moves and 2 steps of locality, 512 pages brought; 3 placements not recorded; 0 mismatches\n"
     );
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::memory::{Brought, Order};
+use crate::memory::Order;
 use crate::policy::locality::decide::MIN_BUSY;
 use crate::policy::locality::extents::{Extents, Finding, Touched};
 use crate::policy::locality::follow::{Batch, Follow, Resident, SETTLED_MS, Wish};
@@ -241,12 +241,7 @@ impl Following {
     }
 
     /// What came of a batch; `None`: we could not touch the process.
-    pub fn brought(&mut self, tgid: i32, at_ms: u64, brought: Option<&Brought>) {
-        let batch = brought.map(|brought| Batch {
-            moved: brought.moved,
-            refused: brought.refused,
-            finished: brought.finished,
-        });
+    pub fn brought(&mut self, tgid: i32, at_ms: u64, batch: Option<Batch>) {
         let done = self.follow.brought(tgid, at_ms, batch);
         if let (Some(part), Some(parts)) = (done, self.parts.get_mut(&tgid)) {
             parts.extents.brought(part, at_ms);

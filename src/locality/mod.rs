@@ -34,6 +34,7 @@ use crate::machine::Machine;
 use crate::memory::{MemoryThread, pages};
 use crate::policy::engine::Engine;
 use crate::policy::locality::places::Places;
+use crate::policy::locality::record::BroughtRecord;
 use crate::policy::locality::view::{Steps, View};
 use crate::policy::observation::{Observation, Shape};
 
@@ -124,6 +125,11 @@ impl Locality {
                 sched.set_preferred(slot, seq, nodes);
             });
         self.tracker.forget(live, obs.at);
+    }
+
+    /// What came of batches of memory since the last time.
+    pub fn take_brought(&mut self) -> impl Iterator<Item = BroughtRecord> + '_ {
+        self.tracker.take_brought()
     }
 
     /// What the last tick knew, and what it decided by that if this mode decides.

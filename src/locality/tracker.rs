@@ -11,12 +11,13 @@
 //! Taking in a process or a report takes memory, ordering a look does, and so does a unit that is seen for the
 //! first time; a tick without any of it does not.
 
-use crate::memory::{Order, Report};
+use crate::memory::{Brought, Order, Report};
 use crate::policy::engine::Engine;
 use crate::policy::locality::decide::Decider;
 use crate::policy::locality::evidence::{FirstTouch, Sample};
 use crate::policy::locality::ledger::{FIRST_WAIT_MS, Ledger};
 use crate::policy::locality::places::Places;
+use crate::policy::locality::record::BroughtRecord;
 use crate::policy::locality::view::{Stay, Steps, View};
 use crate::policy::observation::{Observation, Shape};
 
@@ -56,6 +57,8 @@ pub struct Tracker {
     forget_ms: u64,
     /// Of those that are alive, when others are forgotten.
     alive: Vec<i32>,
+    /// Batches since the last [`take_brought`](Self::take_brought).
+    brought: Vec<BroughtRecord>,
     pub counts: Counts,
 }
 
@@ -98,6 +101,7 @@ impl Tracker {
             last_ms: None,
             forget_ms: 0,
             alive: Vec::with_capacity(slots),
+            brought: Vec::new(),
             counts: Counts::new(nodes),
             shape: shape.clone(),
         }
@@ -146,15 +150,25 @@ impl Tracker {
             }
             Report::Brought {
                 tgid,
+                to,
+                within,
                 at_ms,
                 cost_us,
                 brought,
-                ..
             } => {
                 self.counts.bring_us += u64::from(cost_us);
+                let batch = brought.as_ref().ok().map(Brought::batch);
                 if let Some(following) = &mut self.following {
-                    following.brought(tgid, at_ms, brought.as_ref().ok());
+                    following.brought(tgid, at_ms, batch);
                 }
+                self.brought.push(BroughtRecord {
+                    at: at_ms * 1_000_000,
+                    tgid,
+                    to,
+                    within,
+                    batch,
+                    cost_us,
+                });
                 match brought {
                     Ok(brought) => self.counts.brought(&brought),
                     Err(why) => self.counts.unseen(why),
@@ -288,6 +302,11 @@ impl Tracker {
         if let Some(following) = &mut self.following {
             following.retain(process);
         }
+    }
+
+    /// What came of batches of memory, once.
+    pub fn take_brought(&mut self) -> impl Iterator<Item = BroughtRecord> + '_ {
+        self.brought.drain(..)
     }
 
     /// What the last tick knew.

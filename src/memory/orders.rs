@@ -4,6 +4,7 @@
 //! Nodes are dense indices of the machine, those without CPUs included. Times are the dispatcher's, in ms.
 
 use crate::policy::locality::extents::{Extent, Touched};
+use crate::policy::locality::follow::Batch;
 use crate::policy::locality::input::{MemoryPolicy, Sample};
 use crate::policy::locality::ledger::TaskKey;
 
@@ -66,6 +67,17 @@ pub struct Brought {
     pub finished: bool,
 }
 
+impl Brought {
+    /// As the policy counts it.
+    pub fn batch(&self) -> Batch {
+        Batch {
+            moved: self.moved,
+            refused: self.refused,
+            finished: self.finished,
+        }
+    }
+}
+
 /// The answer to an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
@@ -79,6 +91,7 @@ pub enum Report {
     Brought {
         tgid: i32,
         to: u16,
+        within: Option<Extent>,
         at_ms: u64,
         cost_us: u32,
         brought: Result<Brought, Unseen>,

@@ -205,6 +205,7 @@ impl Worker {
                 Report::Brought {
                     tgid,
                     to,
+                    within,
                     at_ms,
                     cost_us: 0,
                     brought,

@@ -18,7 +18,7 @@ use crossbeam::channel::{Receiver, Sender, bounded};
 
 use crate::policy::balance::{Decisions, Outcome};
 use crate::policy::locality::decide::MIN_BUSY;
-use crate::policy::locality::record::LocalityRecord;
+use crate::policy::locality::record::{BroughtRecord, LocalityRecord};
 use crate::policy::locality::view::{Stay, Steps, View};
 use crate::policy::observation::Observation;
 use crate::policy::record::{ForkRecord, Header, Record, TickRecord};
@@ -82,6 +82,11 @@ impl Trace {
     /// A fork placement.
     pub fn fork(&mut self, fork: ForkRecord) {
         self.send(Record::Fork(fork));
+    }
+
+    /// Memory that has followed tasks.
+    pub fn brought(&mut self, brought: BroughtRecord) {
+        self.send(Record::Brought(brought));
     }
 
     /// So many fork placements since the last header have not reached us.

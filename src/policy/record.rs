@@ -12,7 +12,7 @@ use super::balance::{Balancer, Decisions};
 use super::compile::Limits;
 use super::locality::decide::Decider;
 use super::locality::fork::{HomeChoice, HomeWhy, fork_home};
-use super::locality::record::LocalityRecord;
+use super::locality::record::{BroughtRecord, LocalityRecord};
 use super::observation::{Observation, Shape};
 use super::placement::{ForkState, ForkWhy, fork_llc};
 
@@ -85,6 +85,8 @@ pub enum Record {
     Header(Header),
     Fork(ForkRecord),
     Tick(TickRecord),
+    /// Memory that followed tasks.
+    Brought(BroughtRecord),
     /// So many fork placements are missing here: the buffer was full.
     Lost {
         forks: u64,
@@ -100,6 +102,8 @@ pub struct Replay {
     pub moves: u64,
     /// Moves and swaps for the sake of memory, each task counted.
     pub steps: u64,
+    /// Pages of memory that followed.
+    pub pages: u64,
     pub lost: u64,
     pub mismatches: u64,
 }
@@ -117,6 +121,7 @@ impl Replay {
                 return Ok(());
             }
             Record::Fork(_) => self.forks += 1,
+            Record::Brought(brought) => self.brought(&brought),
             Record::Tick(ref tick) => {
                 self.ticks += 1;
                 self.moves += tick.decisions.moves.len() as u64;
@@ -131,10 +136,14 @@ impl Replay {
         let checked = match &record {
             Record::Fork(fork) => check_fork(header, fork),
             Record::Tick(tick) => check_tick(header, (balancer, decider), tick),
-            Record::Header(_) | Record::Lost { .. } => Ok(()),
+            Record::Header(_) | Record::Brought(_) | Record::Lost { .. } => Ok(()),
         };
         self.mismatches += u64::from(checked.is_err());
         checked
+    }
+
+    fn brought(&mut self, brought: &BroughtRecord) {
+        self.pages += brought.batch.map_or(0, |batch| batch.moved.into());
     }
 
     fn begin(&mut self, header: Header) -> Result<(), String> {

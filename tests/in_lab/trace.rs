@@ -9,6 +9,7 @@ use std::process::Command;
 
 use scx_ballast::policy::balance::Move;
 use scx_ballast::policy::locality::decide::MIN_BUSY;
+use scx_ballast::policy::locality::record::BroughtRecord;
 use scx_ballast::policy::locality::view::{Stay, Step};
 use scx_ballast::policy::record::{Record, TickRecord};
 
@@ -35,21 +36,38 @@ impl TraceFile {
         fs::metadata(&self.0).map_or(0, |data| data.len())
     }
 
-    /// The ticks that were written after `from`. A line that is still being written is left out.
-    pub fn ticks(&self, from: u64) -> Vec<TickRecord> {
+    /// The records of one kind that were written after `from`. A line that is still being written is left out.
+    fn records(&self, from: u64, kind: &str) -> impl Iterator<Item = Record> {
         let mut text = String::new();
         let mut file = File::open(&self.0).unwrap();
         file.seek(SeekFrom::Start(from)).unwrap();
         file.read_to_string(&mut text).unwrap();
-        let records = text
-            .lines()
-            .filter(|line| line.contains("\"kind\":\"tick\""));
-        let records = records.filter_map(|line| serde_json::from_str(line).ok());
-        let ticks = records.filter_map(|record| match record {
-            Record::Tick(tick) => Some(tick),
-            _ => None,
-        });
+        let kind = format!("\"kind\":\"{kind}\"");
+        let lines = text.lines().filter(|line| line.contains(&kind));
+        let records = lines.filter_map(|line| serde_json::from_str(line).ok());
+        records.collect::<Vec<_>>().into_iter()
+    }
+
+    /// The ticks that were written after `from`.
+    pub fn ticks(&self, from: u64) -> Vec<TickRecord> {
+        let ticks = self
+            .records(from, "tick")
+            .filter_map(|record| match record {
+                Record::Tick(tick) => Some(tick),
+                _ => None,
+            });
         ticks.collect()
+    }
+
+    /// All memory that has followed tasks.
+    pub fn brought(&self) -> Vec<BroughtRecord> {
+        let brought = self
+            .records(0, "brought")
+            .filter_map(|record| match record {
+                Record::Brought(brought) => Some(brought),
+                _ => None,
+            });
+        brought.collect()
     }
 
     /// The moves that were decided after `from`.
@@ -97,13 +115,14 @@ impl TraceFile {
             "replay: {}\n{text}{errors}",
             output.status
         );
-        // forks, ticks, moves, steps of locality, lost, mismatches
+        // forks, ticks, moves, steps of locality, pages, lost, mismatches
         let numbers = last.split(' ').filter_map(|word| word.parse::<u64>().ok());
-        let [forks, ticks, moves, steps, lost, mismatches] = numbers.collect::<Vec<_>>()[..] else {
+        let [forks, ticks, moves, steps, pages, lost, mismatches] = numbers.collect::<Vec<_>>()[..]
+        else {
             panic!("replay says {last}");
         };
         remark(&format!(
-            "replayed {forks} forks, {ticks} ticks, {moves} moves, {steps} steps, {mismatches} mismatches, {lost} lost;"
+            "replayed {forks} forks, {ticks} ticks, {moves} moves, {steps} steps, {pages} pages, {mismatches} mismatches, {lost} lost;"
         ));
     }
 }

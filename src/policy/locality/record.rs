@@ -8,10 +8,29 @@
 use serde::{Deserialize, Serialize};
 
 use super::decide::Decider;
+use super::extents::Extent;
+use super::follow::Batch;
 use super::view::{Steps, View};
 use crate::policy::balance::Move;
 use crate::policy::compile::Limits;
 use crate::policy::observation::Observation;
+
+/// A batch of memory that was brought to tasks. Not decided again: it depends on what all looks before it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BroughtRecord {
+    /// When it was ordered, by the dispatcher's clock in ns, to the ms.
+    pub at: u64,
+    pub tgid: i32,
+    /// Dense index of the node.
+    pub to: u16,
+    /// The part of the process's memory that it was for; `None`: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Extent>,
+    /// `None`: the process was gone, or is not for us to touch.
+    pub batch: Option<Batch>,
+    /// CPU time of the memory thread.
+    pub cost_us: u32,
+}
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -129,7 +129,7 @@ fn each_thread_goes_to_the_memory_that_it_works_on() {
 #[ignore = "runs in the lab"]
 fn memory_comes_to_the_thread_that_works_on_it() {
     let nodes = nodes();
-    with_own(&MIGRATING, |_| {
+    with_own(&MIGRATING, |sched| {
         let _quiet = Quiet::machine();
         if nodes.len() < 2 {
             return remark("skipped: one node");
@@ -153,6 +153,13 @@ fn memory_comes_to_the_thread_that_works_on_it() {
         remark(&format!("{brought} of {pages} pages, {refused} refused"));
         assert_eq!(places(&nodes, &task, ids), [1, 0]);
         assert!(refused * 10 <= brought, "{brought} came, {refused} did not");
+        // Parts, each to the other node than its thread's memory was on.
+        let told = sched.trace().brought();
+        assert!(told.iter().all(|one| one.tgid == task.pid()), "{told:?}");
+        let parts = told.iter().filter_map(|one| one.within);
+        assert_eq!(parts.clone().count(), told.len(), "{told:?}");
+        let to: BTreeSet<u16> = parts.map(|part| part.to).collect();
+        remark(&format!("{} batches to {to:?}", told.len()));
         // No page goes to and fro.
         assert!(brought <= pages * 5 / 4, "{brought} of {pages}");
     });

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who gets how much of a CPU, and how soon.
 
-use crate::guest::{llcs, ms, nodes, online, remark, secs, soak};
+use std::thread::sleep;
+
+use crate::client::Client;
+use crate::guest::{llcs, ms, nodes, online, remark, secs, soak, undisturbed};
 use crate::sched::with_shared;
-use crate::tasks::{Task, settle, shares};
+use crate::tasks::{Quiet, Task, settle, shares};
 use crate::work::work;
 
 fn last_cpu() -> u32 {
@@ -108,5 +111,33 @@ fn of_two_cpus_the_idle_one() {
             // A CPU of its own each, but for what else runs there.
             assert!(found.iter().all(|share| *share > 0.85), "{found:?}");
         }
+    });
+}
+
+/// Of the ticks in a thousand that come between a wake-up and the waker's sleep; each is a wait when it ends the waker's slice.
+/// 30 to 60 when it does not, 105 to 110 when it does.
+const WAITS_PER_SECOND: f64 = 80.0;
+
+/// A waker that sleeps right after its wake-ups keeps its wakee behind it: a tick between the two does not give the
+/// CPU to somebody else, and the wakee neither waits in a queue nor is waited for.
+#[test]
+#[ignore = "runs in the lab"]
+fn a_tick_leaves_a_waker_time_to_sleep() {
+    with_shared(|_| {
+        let mut client = Client::connect();
+        let _quiet = Quiet::machine();
+        sleep(secs(1));
+        undisturbed(5, || {
+            client.top();
+            let report = work(&["pairs", "--loops", "6000"]);
+            let stats = client.top();
+            let seconds = report.number("wall_ms") / 1000.0;
+            assert!(stats.sync > 6000, "{stats:?}");
+            remark(&format!("{} waits in {seconds:.2} s;", stats.waits));
+            match stats.waits as f64 / seconds {
+                few if few < WAITS_PER_SECOND => Ok(()),
+                many => Err(format!("{many:.0} waits a second")),
+            }
+        });
     });
 }

@@ -62,6 +62,89 @@ fn its_trace_replays() {
     );
 }
 
+/// Under the rules of 5.18 fork keeps as many tasks together as the limit says, whatever their number.
+const SWEEP: &[&str] = &[
+    "--machine",
+    "2 nodes x 16 cpus",
+    "--workload",
+    "mpi:8,iterations=20",
+    "--rules",
+    "v5.18",
+    "--sweep",
+    "imb-numa-nr=1..16..3",
+    "--runs",
+    "3",
+];
+
+#[test]
+fn a_sweep_finds_the_best_and_says_how_flat_it_is() {
+    let text = simulate(&[SWEEP, &["--format", "json", "--seed", "5"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let points = json["points"].as_array().expect("points");
+    let values: Vec<_> = points.iter().map(|point| point["value"].as_str()).collect();
+    let wanted = ["1", "4", "7", "10", "13", "16"];
+    assert_eq!(values, wanted.map(Some));
+    // Every point is what a call of its own prints.
+    for point in points {
+        let value = point["value"].as_str().expect("a value");
+        let alone = simulate(
+            &[
+                &SWEEP[..6],
+                &[
+                    "--imb-numa-nr",
+                    value,
+                    "--runs",
+                    "3",
+                    "--seed",
+                    "5",
+                    "--format",
+                    "json",
+                ],
+            ]
+            .concat(),
+        );
+        let alone: serde_json::Value = serde_json::from_str(&alone).expect("JSON");
+        assert_eq!(point["run_s"], alone["summary"]["run_s"], "{value}");
+        assert_eq!(point["moves"], alone["summary"]["moves"], "{value}");
+    }
+    let mean = |value: &str| {
+        let point = points.iter().find(|point| point["value"] == value);
+        point.and_then(|point| point["run_s"]["mean"].as_f64())
+    };
+    let good = json["as_good"].as_array().expect("values");
+    assert!(good.contains(&json["best"]), "{text}");
+    let good: Vec<_> = good.iter().filter_map(|value| value.as_str()).collect();
+    assert_eq!(good, ["1", "4"], "{text}");
+    // Eight ranks pile up where seven are tolerated; a limit beyond their number is none.
+    assert!(mean("7") > mean("4"), "{text}");
+    assert_eq!(mean("13"), mean("16"));
+    // The set's own limit is a quarter of the node's CPUs.
+    assert_eq!(json["unswept"], "4");
+
+    let text = simulate(SWEEP);
+    assert_eq!(text, simulate(SWEEP));
+    assert!(
+        text.contains(" of its runs: 2 of 6 values, 1 to 4\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nwithout --sweep the flags are as with 4: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn occupancy_is_drawn() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("plot.svg");
+    let name = file.to_str().expect("a name in UTF-8");
+    let text = simulate(&[PILE_UP, &["--svg", name]].concat());
+    let svg = std::fs::read_to_string(&file).expect("a picture");
+    assert!(svg.starts_with("<svg xmlns="), "{svg}");
+    let title = text.lines().next().unwrap_or_default();
+    assert!(svg.contains(&format!(">{title}</text>")), "{title}: {svg}");
+}
+
 /// Status 2 and a sentence that says what would be right; 1 for what goes wrong later.
 #[test]
 fn what_makes_no_sense_is_refused() {
@@ -77,6 +160,33 @@ fn what_makes_no_sense_is_refused() {
             &["simulate", "--workload", "mpi:4", "--runs", "0"],
             2,
             "--runs",
+        ),
+        (
+            &["simulate", "--workload", "mpi:4", "--sweep", "rules=1..3"],
+            2,
+            "'rules' is no flag that can be swept; those are imbalance-min, ",
+        ),
+        (
+            &[
+                "simulate",
+                "--workload",
+                "mpi:4",
+                "--sweep",
+                "slice-us=1..200..50",
+            ],
+            2,
+            "--sweep slice-us=1..200..50: invalid value '1' for '--slice-us <USEC>'",
+        ),
+        (
+            &[
+                "simulate",
+                "--workload",
+                "mpi:4,iterations=1",
+                "--svg",
+                "/no/such/file",
+            ],
+            1,
+            "cannot write /no/such/file",
         ),
         (
             &["simulate", "--workload", "mpi:4", "--limit-s", "1"],

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::sweep::Sweep;
 use super::workload::{self, Workload};
 use super::world::Setup;
 use crate::cli::{Format, MachineArgs, PolicyArgs};
@@ -31,6 +32,12 @@ pub struct SimulateArgs {
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: u32,
 
+    /// Try a flag's values one after the other, each with all runs, and say which is best here and
+    /// how much it matters: imb-numa-nr=1..32, slice-us=1000..20000..1000, imb-numa-nr=5%..50%..5%.
+    #[arg(long, value_name = "FLAG=FROM..TO[..STEP]", value_parser = str::parse::<Sweep>,
+          conflicts_with_all = ["trace", "svg"])]
+    pub sweep: Option<Sweep>,
+
     /// Seed of the first run; the others count up from it.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -45,6 +52,10 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
+    /// Draw tasks on each node over time, in the first run, into FILE.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
     /// How to print what came out.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -54,19 +65,16 @@ fn long_help() -> String {
     format!("{}\n{}", workload::help(), describe::help())
 }
 
-impl SimulateArgs {
-    /// The scheduler that the flags ask for, on a machine with these nodes.
-    pub fn setup(&self, nodes: &[NodeShape]) -> Setup {
-        let policy = &self.policy;
-        let rules = &policy.rules;
-        Setup {
-            limits: Limits::compile(rules.rules, rules.thresholds(), nodes),
-            slice_ns: policy.slice_us * 1000,
-            slice_min_ns: policy.slice_min_us * 1000,
-            pull_delay_ns: policy.pull_delay_us * 1000,
-            newborn_ns: policy.newborn_ms * 1_000_000,
-            newborn_work_ns: policy.newborn_work_us * 1000,
-            balance_ns: policy.balance_interval_ms * 1_000_000,
-        }
+/// The scheduler that the flags ask for, on a machine with these nodes.
+pub fn setup(policy: &PolicyArgs, nodes: &[NodeShape]) -> Setup {
+    let rules = &policy.rules;
+    Setup {
+        limits: Limits::compile(rules.rules, rules.thresholds(), nodes),
+        slice_ns: policy.slice_us * 1000,
+        slice_min_ns: policy.slice_min_us * 1000,
+        pull_delay_ns: policy.pull_delay_us * 1000,
+        newborn_ns: policy.newborn_ms * 1_000_000,
+        newborn_work_ns: policy.newborn_work_us * 1000,
+        balance_ns: policy.balance_interval_ms * 1_000_000,
     }
 }

@@ -5,13 +5,15 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
-use super::args::SimulateArgs;
+use super::args::{SimulateArgs, setup};
 use super::hardware::{Hardware, Params};
+use super::plot;
 use super::report::Report;
 use super::runs::Job;
-use crate::cli::Format;
+use super::sweep::{self, Ground, Sweep, SweepReport};
+use crate::cli::{Format, UsageError};
 use crate::policy::record::Record;
 
 /// Run the workload, and print what came of it.
@@ -21,7 +23,7 @@ use crate::policy::record::Record;
 pub fn run(args: &SimulateArgs) -> Result<()> {
     let machine = args.machine.read()?;
     let hw = Hardware::new(&machine, Params::default());
-    let setup = args.setup(&hw.nodes);
+    let setup = setup(&args.policy, &hw.nodes);
     let plan = args.workload.plan();
     let job = Job {
         hw: &hw,
@@ -29,19 +31,50 @@ pub fn run(args: &SimulateArgs) -> Result<()> {
         plan: &plan,
         most_ns: args.limit_s * 1_000_000_000,
     };
-    if let Some(file) = &args.trace {
-        write_trace(file, &job.run_recorded(args.seed)?.1)?;
-    }
-    let outcomes = job.run_many(args.seed, args.runs)?;
-    let report = Report::new(&args.workload, &hw, &setup, &outcomes);
-    let text = match args.format {
-        Format::Text => report.text(),
-        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
+    let text = match &args.sweep {
+        Some(sweep) => run_sweep(args, sweep, &job)?,
+        None => run_once(args, &job)?,
     };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .context("cannot write to standard output")
+}
+
+/// All runs of one set of flags.
+fn run_once(args: &SimulateArgs, job: &Job<'_>) -> Result<String> {
+    if let Some(file) = &args.trace {
+        write_trace(file, &job.run_recorded(args.seed)?.1)?;
+    }
+    let outcomes = job.run_many(args.seed, args.runs)?;
+    let report = Report::new(&args.workload, job.hw, job.setup, &outcomes);
+    if let (Some(file), Some(first)) = (&args.svg, outcomes.first()) {
+        let text = plot::svg(&report.title(), job.hw, first);
+        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(match args.format {
+        Format::Text => report.text(),
+        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
+    })
+}
+
+/// All runs of all of a flag's values.
+fn run_sweep(args: &SimulateArgs, sweep: &Sweep, job: &Job<'_>) -> Result<String> {
+    let points = sweep.points(&args.policy, job.hw);
+    let points = points.map_err(|why| UsageError::new(format!("--sweep {sweep}: {why}")))?;
+    let outcomes = sweep::run(&points, job, args.seed, args.runs)?;
+    let workload = args.workload.to_string();
+    let ground = Ground {
+        workload: &workload,
+        hw: job.hw,
+        setup: job.setup,
+    };
+    let report = SweepReport::new(ground, sweep, &points, &outcomes);
+    let report = report.ok_or_else(|| anyhow!("--sweep {sweep}: there is nothing to compare"))?;
+    Ok(match args.format {
+        Format::Text => report.text(),
+        Format::Json => serde_json::to_string_pretty(&report)? + "\n",
+    })
 }
 
 fn write_trace(path: &Path, records: &[Record]) -> Result<()> {

@@ -25,6 +25,8 @@
 //! | [`outcome`] | what a run came to |
 //! | [`runs`] | many runs side by side |
 //! | [`report`] | table and JSON |
+//! | [`sweep`] | one flag's values: which is best, and how much it matters |
+//! | [`plot`] | occupancy as SVG |
 //! | [`args`], [`command`] | the command |
 
 pub mod args;
@@ -38,11 +40,13 @@ pub mod hardware;
 mod idle;
 pub mod occupancy;
 pub mod outcome;
+pub mod plot;
 pub mod program;
 mod queue;
 pub mod report;
 pub mod runs;
 mod steps;
+pub mod sweep;
 mod task;
 pub mod workload;
 pub mod world;

@@ -40,13 +40,44 @@ impl Summary {
 
 /// The modelled machine, in short.
 #[derive(Debug, Serialize)]
-struct Shape {
+pub(super) struct Shape {
     nodes: usize,
     cpus: usize,
     llcs: usize,
     node_ids: Vec<u32>,
     node_cpus: Vec<u32>,
 }
+
+impl Shape {
+    pub fn of(hw: &Hardware) -> Self {
+        Self {
+            nodes: hw.nr_nodes(),
+            cpus: hw.nr_cpus(),
+            llcs: hw.nr_llcs(),
+            node_ids: hw.node_ids.clone(),
+            node_cpus: hw.shape.weight.clone(),
+        }
+    }
+
+    /// What is simulated, in a line; `runs` says how often.
+    pub fn title(&self, workload: &str, setup: &Setup, runs: &str) -> String {
+        let Self {
+            nodes, cpus, llcs, ..
+        } = self;
+        let newborns = match setup.newborn_ns {
+            0 => "sleepers unseen",
+            _ => "sleepers counted",
+        };
+        let set = setup.limits.set;
+        format!(
+            "{workload}; nodes {nodes}, LLCs {llcs}, CPUs {cpus}; rules {set}, {newborns}; {runs}"
+        )
+    }
+}
+
+/// What times are, below every title.
+pub(super) const UNITS: &str =
+    "times are in units of the model (docs/simulation.md), good for comparing rules\n\n";
 
 /// See the module.
 #[derive(Debug, Serialize)]
@@ -142,13 +173,7 @@ impl<'a> Report<'a> {
         });
         Self {
             workload: workload.to_string(),
-            machine: Shape {
-                nodes: hw.nr_nodes(),
-                cpus: hw.nr_cpus(),
-                llcs: hw.nr_llcs(),
-                node_ids: hw.node_ids.clone(),
-                node_cpus: hw.shape.weight.clone(),
-            },
+            machine: Shape::of(hw),
             setup,
             params: &hw.params,
             summary: summaries.collect(),
@@ -158,8 +183,8 @@ impl<'a> Report<'a> {
 
     /// For people.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        self.title(&mut text);
+        let mut text = self.title() + "\n";
+        text.push_str(UNITS);
         self.table(&mut text);
         self.placements(&mut text, "tasks per node after start-up", |run| &run.first);
         self.placements(&mut text, "tasks per node at the end", |run| &run.last);
@@ -168,24 +193,11 @@ impl<'a> Report<'a> {
         text
     }
 
-    fn title(&self, text: &mut String) {
-        let Shape {
-            nodes, cpus, llcs, ..
-        } = self.machine;
-        let runs = self.runs.len();
+    /// What was simulated, in a line.
+    pub fn title(&self) -> String {
         let seed = self.runs.first().map_or(0, |run| run.seed);
-        let newborns = match self.setup.newborn_ns {
-            0 => "sleepers unseen",
-            _ => "sleepers counted",
-        };
-        let _ = writeln!(
-            text,
-            "{}; nodes {nodes}, LLCs {llcs}, CPUs {cpus}; rules {}, {newborns}; runs {runs}, seed {seed}",
-            self.workload, self.setup.limits.set
-        );
-        text.push_str(
-            "times are in units of the model (docs/simulation.md), good for comparing rules\n\n",
-        );
+        let runs = format!("runs {}, seed {seed}", self.runs.len());
+        self.machine.title(&self.workload, self.setup, &runs)
     }
 
     fn table(&self, text: &mut String) {

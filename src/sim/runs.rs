@@ -51,28 +51,33 @@ impl Job<'_> {
     /// # Errors
     /// Of the first seed that has one.
     pub fn run_many(&self, seed: u64, runs: u32) -> Result<Vec<Outcome>, SimError> {
-        let threads = thread::available_parallelism().map_or(1, NonZero::get);
-        let runs = runs as usize;
-        let next = AtomicUsize::new(0);
-        let outcomes: Vec<_> = (0..runs).map(|_| None).collect();
-        let outcomes = Mutex::new(outcomes);
-        thread::scope(|scope| {
-            for _ in 0..threads.min(runs) {
-                scope.spawn(|| {
-                    loop {
-                        let run = next.fetch_add(1, Ordering::Relaxed);
-                        if run >= runs {
-                            break;
-                        }
-                        let outcome = self.run(seed.wrapping_add(run as u64));
-                        let mut all = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-                        all[run] = Some(outcome);
-                    }
-                });
-            }
-        });
-        let outcomes = outcomes.into_inner();
-        let outcomes = outcomes.unwrap_or_else(PoisonError::into_inner);
-        outcomes.into_iter().flatten().collect()
+        let one = |run: usize| self.run(seed.wrapping_add(run as u64));
+        side_by_side(runs as usize, one).into_iter().collect()
     }
+}
+
+/// `f` of 0 to `count` - 1, in that order, worked out on as many threads as there are CPUs.
+pub fn side_by_side<T: Send>(count: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let done: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    let done = Mutex::new(done);
+    thread::scope(|scope| {
+        for _ in 0..threads.min(count) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= count {
+                        break;
+                    }
+                    let one = f(at);
+                    let mut all = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    all[at] = Some(one);
+                }
+            });
+        }
+    });
+    let done = done.into_inner();
+    let done = done.unwrap_or_else(PoisonError::into_inner);
+    done.into_iter().flatten().collect()
 }

@@ -29,7 +29,7 @@ use crate::policy::compile::Limits;
 use crate::policy::record::Record;
 
 /// How the scheduler is set up.
-#[derive(Debug, Clone, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Setup {
     pub limits: Limits,
     pub slice_ns: u64,

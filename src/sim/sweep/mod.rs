@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `--sweep FLAG=FROM..TO[..STEP]`: one flag's values, each with the same seeds.
+//!
+//! Any flag of [`PolicyArgs`] that takes a number can be swept. A value is given to the flag's own parser,
+//! so it has the flag's range and errors; there is no second list of flags here. All points and seeds run
+//! side by side, and the outcome does not depend on who is through first.
+
+mod judge;
+mod report;
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::{Args as _, Command, FromArgMatches as _};
+
+use super::args::setup;
+use super::hardware::Hardware;
+use super::outcome::Outcome;
+use super::runs::{Job, side_by_side};
+use super::world::{Setup, SimError};
+use crate::cli::PolicyArgs;
+
+pub use judge::Verdict;
+pub use report::{Ground, SweepReport};
+
+/// Points of one sweep, at most.
+const MOST: u64 = 1000;
+
+/// What the user asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    /// Without the dashes.
+    flag: String,
+    from: u64,
+    to: u64,
+    step: u64,
+    /// Values are shares of something: `5%`.
+    percent: bool,
+}
+
+/// A value, and the scheduler that it makes.
+#[derive(Debug)]
+pub struct Point {
+    pub value: String,
+    pub setup: Setup,
+}
+
+impl Sweep {
+    pub fn flag(&self) -> &str {
+        &self.flag
+    }
+
+    /// The values, as they are written on a command line.
+    pub fn values(&self) -> impl Iterator<Item = String> {
+        let sign = if self.percent { "%" } else { "" };
+        let steps = 0..=(self.to - self.from) / self.step;
+        steps.map(move |n| format!("{}{sign}", self.from + n * self.step))
+    }
+
+    /// The points, on a machine with these nodes and with `policy` in everything else.
+    ///
+    /// # Errors
+    /// What the flag's parser says of the first value that it does not take.
+    pub fn points(&self, policy: &PolicyArgs, hw: &Hardware) -> Result<Vec<Point>, String> {
+        let point = |value: String| {
+            let policy = self.with(policy, &value)?;
+            let setup = setup(&policy, &hw.nodes);
+            Ok(Point { value, setup })
+        };
+        self.values().map(point).collect()
+    }
+
+    /// `policy` with another value of the flag.
+    fn with(&self, policy: &PolicyArgs, value: &str) -> Result<PolicyArgs, String> {
+        let words = [format!("--{}", self.flag), value.to_owned()];
+        let mut policy = policy.clone();
+        flags()
+            .try_get_matches_from(words)
+            .and_then(|mut matches| policy.update_from_arg_matches_mut(&mut matches))
+            .map_err(|error| {
+                let text = error.to_string();
+                let line = text.lines().next().unwrap_or_default();
+                line.trim_start_matches("error: ").to_owned()
+            })?;
+        Ok(policy)
+    }
+}
+
+/// All flags of the policy. Without defaults, which would overwrite what the user chose.
+fn flags() -> Command {
+    let command = Command::new("sweep").no_binary_name(true);
+    PolicyArgs::augment_args_for_update(command).mut_args(|arg| arg.default_value(None))
+}
+
+/// Names of those that take numbers.
+fn numeric() -> Vec<String> {
+    let command = flags();
+    let names = command.get_arguments().filter_map(|arg| arg.get_long());
+    let names = names.filter(|&name| name != "rules");
+    names.map(str::to_owned).collect()
+}
+
+impl FromStr for Sweep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || {
+            format!(
+                "expected FLAG=FROM..TO or FLAG=FROM..TO..STEP, for example imb-numa-nr=1..32, got '{text}'"
+            )
+        };
+        let (flag, range) = text.split_once('=').ok_or_else(expected)?;
+        let flag = flag.trim_start_matches('-');
+        let known = numeric();
+        if !known.iter().any(|name| name == flag) {
+            return Err(format!(
+                "'{flag}' is no flag that can be swept; those are {}",
+                known.join(", ")
+            ));
+        }
+        let parts: Vec<&str> = range.split("..").collect();
+        let percent = parts.iter().all(|part| part.ends_with('%'));
+        let number = |part: &str| {
+            let digits = if percent {
+                part.trim_end_matches('%')
+            } else {
+                part
+            };
+            digits.parse::<u64>().map_err(|_| expected())
+        };
+        let (from, to, step) = match parts[..] {
+            [from, to] => (number(from)?, number(to)?, 1),
+            [from, to, step] => (number(from)?, number(to)?, number(step)?),
+            _ => return Err(expected()),
+        };
+        if step == 0 || from > to {
+            return Err(format!(
+                "expected FROM up to TO in steps of at least 1, got '{range}'"
+            ));
+        }
+        let points = (to - from) / step + 1;
+        if points > MOST {
+            return Err(format!(
+                "that is {points} points, and at most {MOST} are run; give a larger STEP"
+            ));
+        }
+        let flag = flag.to_owned();
+        Ok(Self {
+            flag,
+            from,
+            to,
+            step,
+            percent,
+        })
+    }
+}
+
+impl fmt::Display for Sweep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.percent { "%" } else { "" };
+        let Self {
+            flag,
+            from,
+            to,
+            step,
+            ..
+        } = self;
+        write!(f, "{flag}={from}{sign}..{to}{sign}..{step}{sign}")
+    }
+}
+
+/// All runs of all points, by point and then by seed.
+///
+/// # Errors
+/// Of the first point and seed that has one.
+pub fn run(
+    points: &[Point],
+    job: &Job<'_>,
+    seed: u64,
+    runs: u32,
+) -> Result<Vec<Vec<Outcome>>, SimError> {
+    let runs = runs as usize;
+    let one = |at: usize| {
+        let setup = &points[at / runs].setup;
+        Job { setup, ..*job }.run(seed.wrapping_add((at % runs) as u64))
+    };
+    let all: Result<Vec<Outcome>, SimError> =
+        side_by_side(points.len() * runs, one).into_iter().collect();
+    Ok(all?.chunks(runs).map(<[Outcome]>::to_vec).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::MachineBuilder;
+    use crate::sim::hardware::Params;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        policy: PolicyArgs,
+    }
+
+    fn policy(words: &[&str]) -> PolicyArgs {
+        Flags::parse_from([&["x"], words].concat()).policy
+    }
+
+    fn values(text: &str) -> Vec<String> {
+        text.parse::<Sweep>().expect(text).values().collect()
+    }
+
+    #[test]
+    fn ranges() {
+        assert_eq!(values("imb-numa-nr=3..5"), ["3", "4", "5"]);
+        assert_eq!(values("--slice-us=1000..4000..2000"), ["1000", "3000"]);
+        assert_eq!(values("imb-numa-nr=5%..15%..5%"), ["5%", "10%", "15%"]);
+        for (text, why) in [
+            ("imb-numa-nr", "expected FLAG=FROM..TO"),
+            ("imb-numa-nr=4", "expected FLAG=FROM..TO"),
+            ("imb-numa-nr=auto..4", "expected FLAG=FROM..TO"),
+            ("imb-numa-nr=5%..7", "expected FLAG=FROM..TO"),
+            ("imb-numa-nr=5..4", "FROM up to TO"),
+            ("imb-numa-nr=1..4..0", "at least 1"),
+            ("slice-us=1000..9000", "larger STEP"),
+            ("rules=1..2", "those are imbalance-min, imb-numa-nr, "),
+            ("max-tasks=1..2", "'max-tasks' is no flag"),
+        ] {
+            let error = text.parse::<Sweep>().unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    /// The swept flag changes and no other, not even to its default.
+    #[test]
+    fn only_the_flag_changes() {
+        let machine = MachineBuilder::uniform(2, 1, 8, 1).build().unwrap();
+        let hw = Hardware::new(&machine, Params::default());
+        let words = [
+            "--slice-us",
+            "7000",
+            "--imb-numa-nr",
+            "3",
+            "--rules",
+            "v6.0",
+        ];
+        let base = policy(&words);
+        let sweep: Sweep = "pull-delay-us=100..300..100".parse().unwrap();
+        for (value, point) in ["100", "200", "300"]
+            .iter()
+            .zip(sweep.points(&base, &hw).unwrap())
+        {
+            assert_eq!(point.value, *value);
+            let same = policy(&[&words[..], &["--pull-delay-us", value]].concat());
+            assert_eq!(point.setup, setup(&same, &hw.nodes));
+        }
+        let sweep: Sweep = "imb-numa-nr=1..4".parse().unwrap();
+        let points = sweep.points(&base, &hw).unwrap();
+        assert_eq!(points[2].setup, setup(&base, &hw.nodes));
+        assert_ne!(points[1].setup, points[2].setup);
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_told_in_the_flags_words() {
+        let machine = MachineBuilder::uniform(2, 1, 8, 1).build().unwrap();
+        let hw = Hardware::new(&machine, Params::default());
+        let sweep: Sweep = "slice-us=50..150..50".parse().unwrap();
+        let error = sweep.points(&policy(&[]), &hw).unwrap_err();
+        assert!(
+            error.contains("'50'") && error.contains("100..=1000000"),
+            "{error}"
+        );
+    }
+}

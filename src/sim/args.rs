@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::source::{self, Source};
 use super::sweep::Sweep;
-use super::workload::{self, Workload};
+use super::workload;
 use super::world::Setup;
 use crate::cli::{Format, MachineArgs, PolicyArgs};
 use crate::machine::describe;
@@ -17,9 +18,9 @@ use crate::policy::compile::{Limits, NodeShape};
 #[command(after_long_help = long_help())]
 pub struct SimulateArgs {
     /// What runs: a workload and its size, then what is to differ from its defaults, for example
-    /// mpi:16,iterations=100.
-    #[arg(long, value_name = "NAME:N[,KEY=VALUE]", value_parser = str::parse::<Workload>)]
-    pub workload: Workload,
+    /// mpi:16,iterations=100; or file:PATH with programs of your own.
+    #[arg(long, value_name = "NAME:N[,KEY=VALUE]", value_parser = str::parse::<Source>)]
+    pub workload: Source,
 
     #[command(flatten)]
     pub machine: MachineArgs,
@@ -62,19 +63,26 @@ pub struct SimulateArgs {
 }
 
 fn long_help() -> String {
-    format!("{}\n{}", workload::help(), describe::help())
+    format!(
+        "{}{}\n{}",
+        workload::help(),
+        source::help(),
+        describe::help()
+    )
 }
 
-/// The scheduler that the flags ask for, on a machine with these nodes.
-pub fn setup(policy: &PolicyArgs, nodes: &[NodeShape]) -> Setup {
-    let rules = &policy.rules;
-    Setup {
-        limits: Limits::compile(rules.rules, rules.thresholds(), nodes),
-        slice_ns: policy.slice_us * 1000,
-        slice_min_ns: policy.slice_min_us * 1000,
-        pull_delay_ns: policy.pull_delay_us * 1000,
-        newborn_ns: policy.newborn_ms * 1_000_000,
-        newborn_work_ns: policy.newborn_work_us * 1000,
-        balance_ns: policy.balance_interval_ms * 1_000_000,
+impl SimulateArgs {
+    /// The scheduler that the flags ask for, with `policy` for the policy's own, on a machine with these nodes.
+    pub fn setup_with(&self, policy: &PolicyArgs, nodes: &[NodeShape]) -> Setup {
+        let rules = &policy.rules;
+        Setup {
+            limits: Limits::compile(rules.rules, rules.thresholds(), nodes),
+            slice_ns: policy.slice_us * 1000,
+            slice_min_ns: policy.slice_min_us * 1000,
+            pull_delay_ns: policy.pull_delay_us * 1000,
+            newborn_ns: policy.newborn_ms * 1_000_000,
+            newborn_work_ns: policy.newborn_work_us * 1000,
+            balance_ns: policy.balance_interval_ms * 1_000_000,
+        }
     }
 }

@@ -7,13 +7,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 
-use super::args::{SimulateArgs, setup};
+use super::args::SimulateArgs;
 use super::hardware::{Hardware, Params};
 use super::plot;
 use super::report::Report;
 use super::runs::Job;
 use super::sweep::{self, Ground, Sweep, SweepReport};
-use crate::cli::{Format, UsageError};
+use crate::cli::{Format, PolicyArgs, UsageError};
 use crate::policy::record::Record;
 
 /// Run the workload, and print what came of it.
@@ -23,8 +23,8 @@ use crate::policy::record::Record;
 pub fn run(args: &SimulateArgs) -> Result<()> {
     let machine = args.machine.read()?;
     let hw = Hardware::new(&machine, Params::default());
-    let setup = setup(&args.policy, &hw.nodes);
-    let plan = args.workload.plan();
+    let setup = args.setup_with(&args.policy, &hw.nodes);
+    let plan = args.workload.plan(&hw)?;
     let job = Job {
         hw: &hw,
         setup: &setup,
@@ -47,7 +47,7 @@ fn run_once(args: &SimulateArgs, job: &Job<'_>) -> Result<String> {
         write_trace(file, &job.run_recorded(args.seed)?.1)?;
     }
     let outcomes = job.run_many(args.seed, args.runs)?;
-    let report = Report::new(&args.workload, job.hw, job.setup, &outcomes);
+    let report = Report::new(args.workload.to_string(), job.hw, job.setup, &outcomes);
     if let (Some(file), Some(first)) = (&args.svg, outcomes.first()) {
         let text = plot::svg(&report.title(), job.hw, first);
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
@@ -60,7 +60,8 @@ fn run_once(args: &SimulateArgs, job: &Job<'_>) -> Result<String> {
 
 /// All runs of all of a flag's values.
 fn run_sweep(args: &SimulateArgs, sweep: &Sweep, job: &Job<'_>) -> Result<String> {
-    let points = sweep.points(&args.policy, job.hw);
+    let setup = |policy: &PolicyArgs| args.setup_with(policy, &job.hw.nodes);
+    let points = sweep.points(&args.policy, setup);
     let points = points.map_err(|why| UsageError::new(format!("--sweep {sweep}: {why}")))?;
     let outcomes = sweep::run(&points, job, args.seed, args.runs)?;
     let workload = args.workload.to_string();

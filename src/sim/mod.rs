@@ -14,6 +14,7 @@
 //! | `idle` | sets of CPUs |
 //! | [`program`] | what tasks do, as data |
 //! | [`workload`] | workloads by name |
+//! | [`source`] | ... and from files |
 //! | `task` | a task |
 //! | `counters` | who is counted where |
 //! | `queue` | queues of weighted virtual time |
@@ -45,6 +46,7 @@ pub mod program;
 mod queue;
 pub mod report;
 pub mod runs;
+pub mod source;
 mod steps;
 pub mod sweep;
 mod task;

@@ -200,27 +200,26 @@ fn steps(milli: &[u32], layout: &Layout, top: f64, span_s: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::PolicyArgs;
     use crate::machine::MachineBuilder;
-    use crate::sim::args::setup;
+    use crate::sim::SimulateArgs;
     use crate::sim::hardware::Params;
     use crate::sim::runs::Job;
-    use crate::sim::workload::Workload;
     use clap::Parser;
 
     #[derive(Parser)]
     struct Flags {
         #[command(flatten)]
-        policy: PolicyArgs,
+        simulate: SimulateArgs,
     }
 
     fn drawn(nodes: u32, cores: u32, workload: &str) -> String {
         let machine = MachineBuilder::uniform(nodes, 1, cores, 1).build().unwrap();
         let hw = Hardware::new(&machine, Params::default());
-        let plan = workload.parse::<Workload>().unwrap().plan();
+        let args = Flags::parse_from(["x", "--workload", workload]).simulate;
+        let plan = args.workload.plan(&hw).unwrap();
         let job = Job {
             hw: &hw,
-            setup: &setup(&Flags::parse_from(["x"]).policy, &hw.nodes),
+            setup: &args.setup_with(&args.policy, &hw.nodes),
             plan: &plan,
             most_ns: u64::MAX,
         };

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::hardware::{Hardware, Params};
 use super::outcome::Outcome;
-use super::workload::Workload;
 use super::world::Setup;
 
 /// Placements that are listed; all are counted.
@@ -161,18 +160,13 @@ fn seconds(ns: u64) -> f64 {
 }
 
 impl<'a> Report<'a> {
-    pub fn new(
-        workload: &Workload,
-        hw: &'a Hardware,
-        setup: &'a Setup,
-        runs: &'a [Outcome],
-    ) -> Self {
+    pub fn new(workload: String, hw: &'a Hardware, setup: &'a Setup, runs: &'a [Outcome]) -> Self {
         let summaries = ROWS.iter().filter_map(|&Row(key, _, value, _)| {
             let values = runs.iter().filter_map(value);
             Some((key, Summary::of(values)?))
         });
         Self {
-            workload: workload.to_string(),
+            workload,
             machine: Shape::of(hw),
             setup,
             params: &hw.params,

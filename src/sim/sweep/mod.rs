@@ -13,8 +13,6 @@ use std::str::FromStr;
 
 use clap::{Args as _, Command, FromArgMatches as _};
 
-use super::args::setup;
-use super::hardware::Hardware;
 use super::outcome::Outcome;
 use super::runs::{Job, side_by_side};
 use super::world::{Setup, SimError};
@@ -57,14 +55,17 @@ impl Sweep {
         steps.map(move |n| format!("{}{sign}", self.from + n * self.step))
     }
 
-    /// The points, on a machine with these nodes and with `policy` in everything else.
+    /// The points: `policy` but for the flag, as `setup` makes a scheduler of it.
     ///
     /// # Errors
     /// What the flag's parser says of the first value that it does not take.
-    pub fn points(&self, policy: &PolicyArgs, hw: &Hardware) -> Result<Vec<Point>, String> {
+    pub fn points(
+        &self,
+        policy: &PolicyArgs,
+        setup: impl Fn(&PolicyArgs) -> Setup,
+    ) -> Result<Vec<Point>, String> {
         let point = |value: String| {
-            let policy = self.with(policy, &value)?;
-            let setup = setup(&policy, &hw.nodes);
+            let setup = setup(&self.with(policy, &value)?);
             Ok(Point { value, setup })
         };
         self.values().map(point).collect()
@@ -193,17 +194,29 @@ pub fn run(
 mod tests {
     use super::*;
     use crate::machine::MachineBuilder;
-    use crate::sim::hardware::Params;
+    use crate::policy::compile::NodeShape;
+    use crate::sim::SimulateArgs;
     use clap::Parser;
 
     #[derive(Parser)]
     struct Flags {
         #[command(flatten)]
-        policy: PolicyArgs,
+        simulate: SimulateArgs,
     }
 
-    fn policy(words: &[&str]) -> PolicyArgs {
-        Flags::parse_from([&["x"], words].concat()).policy
+    fn parsed(words: &[&str]) -> SimulateArgs {
+        Flags::parse_from([&["x", "--workload", "mpi:4"], words].concat()).simulate
+    }
+
+    /// Two nodes of eight CPUs.
+    fn setup(args: &SimulateArgs, policy: &PolicyArgs) -> Setup {
+        let machine = MachineBuilder::uniform(2, 1, 8, 1).build().unwrap();
+        args.setup_with(policy, &NodeShape::all(&machine))
+    }
+
+    fn points(text: &str, args: &SimulateArgs) -> Result<Vec<Point>, String> {
+        let sweep: Sweep = text.parse().expect(text);
+        sweep.points(&args.policy, |policy| setup(args, policy))
     }
 
     fn values(text: &str) -> Vec<String> {
@@ -234,8 +247,6 @@ mod tests {
     /// The swept flag changes and no other, not even to its default.
     #[test]
     fn only_the_flag_changes() {
-        let machine = MachineBuilder::uniform(2, 1, 8, 1).build().unwrap();
-        let hw = Hardware::new(&machine, Params::default());
         let words = [
             "--slice-us",
             "7000",
@@ -244,28 +255,21 @@ mod tests {
             "--rules",
             "v6.0",
         ];
-        let base = policy(&words);
-        let sweep: Sweep = "pull-delay-us=100..300..100".parse().unwrap();
-        for (value, point) in ["100", "200", "300"]
-            .iter()
-            .zip(sweep.points(&base, &hw).unwrap())
-        {
+        let base = parsed(&words);
+        let all = points("pull-delay-us=100..300..100", &base).unwrap();
+        for (value, point) in ["100", "200", "300"].iter().zip(all) {
             assert_eq!(point.value, *value);
-            let same = policy(&[&words[..], &["--pull-delay-us", value]].concat());
-            assert_eq!(point.setup, setup(&same, &hw.nodes));
+            let same = parsed(&[&words[..], &["--pull-delay-us", value]].concat());
+            assert_eq!(point.setup, setup(&same, &same.policy));
         }
-        let sweep: Sweep = "imb-numa-nr=1..4".parse().unwrap();
-        let points = sweep.points(&base, &hw).unwrap();
-        assert_eq!(points[2].setup, setup(&base, &hw.nodes));
-        assert_ne!(points[1].setup, points[2].setup);
+        let all = points("imb-numa-nr=1..4", &base).unwrap();
+        assert_eq!(all[2].setup, setup(&base, &base.policy));
+        assert_ne!(all[1].setup, all[2].setup);
     }
 
     #[test]
     fn a_value_out_of_range_is_told_in_the_flags_words() {
-        let machine = MachineBuilder::uniform(2, 1, 8, 1).build().unwrap();
-        let hw = Hardware::new(&machine, Params::default());
-        let sweep: Sweep = "slice-us=50..150..50".parse().unwrap();
-        let error = sweep.points(&policy(&[]), &hw).unwrap_err();
+        let error = points("slice-us=50..150..50", &parsed(&[])).unwrap_err();
         assert!(
             error.contains("'50'") && error.contains("100..=1000000"),
             "{error}"

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Workloads from files: what they say is what runs, and what cannot be understood is answered with its line.
+
+use scx_ballast::machine::describe::Source as Description;
+use scx_ballast::sim::hardware::{Hardware, Params};
+use scx_ballast::sim::program::{Mark, Op, Plan};
+use scx_ballast::sim::source::{Source, parse};
+
+const MS: u64 = 1_000_000;
+
+fn hardware(machine: &str) -> Hardware {
+    let source: Description = machine.parse().expect("a machine");
+    Hardware::new(&source.machine(None).expect("a machine"), Params::default())
+}
+
+/// Two nodes of eight CPUs.
+fn hw() -> Hardware {
+    hardware("2 nodes x 8 cpus")
+}
+
+/// Every statement there is.
+const ALL: &str = "
+barrier all 3           # tasks that come to it
+pipe data 16
+nodes second 1
+start launcher          # programs may be named before they are written
+
+program launcher
+    fork helper 2 500us
+    wait
+end
+program helper
+    compute 100us
+    sleep 50ms
+    exec
+    mark first
+    touch 40ms 70%
+    barrier all
+    mark begin
+    repeat 10
+        memory 2s 100%
+        send data
+        receive data
+    end
+    mark end
+    confine second
+    confine all
+end
+";
+
+#[test]
+fn a_file_is_the_plan_that_it_says() {
+    let wanted = Plan {
+        programs: vec![
+            vec![
+                Op::Compute(MS / 2),
+                Op::Fork(1),
+                Op::Compute(MS / 2),
+                Op::Fork(1),
+                Op::WaitChildren,
+            ],
+            vec![
+                Op::Compute(MS / 10),
+                Op::Sleep(50 * MS),
+                Op::Exec,
+                Op::Mark(Mark::First),
+                Op::Touch {
+                    work: 40 * MS,
+                    intensity: 700_000,
+                },
+                Op::Barrier(0),
+                Op::Mark(Mark::Begin),
+                Op::Memory {
+                    work: 2000 * MS,
+                    intensity: 1_000_000,
+                },
+                Op::Send(0),
+                Op::Receive(0),
+                Op::Repeat { to: 7, times: 10 },
+                Op::Mark(Mark::End),
+                Op::Confine(Some(0)),
+                Op::Confine(None),
+            ],
+        ],
+        barriers: vec![3],
+        channels: vec![16],
+        sets: vec![(8..16).collect()],
+        root: 0,
+    };
+    assert_eq!(parse(ALL, &hw()), Ok(wanted));
+}
+
+/// Without marks tasks are looked at when they begin, and loops still go back to where they began.
+#[test]
+fn a_file_without_marks_counts_births() {
+    let text = "program a\nrepeat 2\ncompute 1ms\nend\nend\nstart a";
+    let plan = parse(text, &hw()).unwrap();
+    let wanted = [
+        Op::Mark(Mark::First),
+        Op::Compute(MS),
+        Op::Repeat { to: 1, times: 2 },
+    ];
+    assert_eq!(plan.programs, [wanted]);
+}
+
+/// The built-in burst, written down.
+#[test]
+fn a_written_workload_runs_as_the_built_in_one() {
+    let text = "
+        program parent
+            fork child 20 200us
+            wait
+        end
+        program child
+            compute 100us
+            sleep 50ms
+            mark first
+            mark begin
+            compute 200ms
+            mark end
+        end
+        start parent";
+    let built_in: Source = "fork-burst:20".parse().unwrap();
+    let hw = hw();
+    let written = parse(text, &hw).unwrap();
+    let built_in = built_in.plan(&hw).unwrap();
+    // Programs stand in another order.
+    assert_eq!(
+        written.programs[written.root].len(),
+        built_in.programs[built_in.root].len()
+    );
+    assert_eq!(written.programs[1], built_in.programs[0]);
+}
+
+#[test]
+fn what_is_not_understood_is_answered_with_its_line() {
+    let program = |steps: &str| format!("start a\nprogram a\n{steps}\nend\n");
+    for (text, why) in [
+        (
+            String::new(),
+            "line 1: there is no program; expected `program NAME`, steps, `end`",
+        ),
+        (
+            "program a\nend".into(),
+            "line 1: nothing says where to begin; expected a line `start PROGRAM`",
+        ),
+        (
+            "start b\nprogram a\nend".into(),
+            "line 1: there is no program 'b'; there are a",
+        ),
+        (
+            "start a\nstart a\nprogram a\nend".into(),
+            "line 2: there is a second `start`",
+        ),
+        (
+            "compute 1ms".into(),
+            "line 1: expected one of program, barrier, pipe, nodes, start, got 'compute'",
+        ),
+        (
+            "program a\ncompute 1ms\n".into(),
+            "line 1: program 'a' has no `end`",
+        ),
+        (
+            "program a\nrepeat 2\nend\n".into(),
+            "line 1: program 'a' has no `end`",
+        ),
+        (
+            "program a\nrepeat 2\ncompute 1ms\n".into(),
+            "line 1: a loop in program 'a' has no `end`",
+        ),
+        (
+            "program a\nprogram b\nend".into(),
+            "line 1: program 'a' has no `end`",
+        ),
+        (
+            "program a\nend\nprogram a\nend".into(),
+            "line 3: program 'a' is already there, in line 1",
+        ),
+        (
+            "barrier b 0".into(),
+            "line 1: expected a number from 1 to 1000000, got '0'",
+        ),
+        (
+            "pipe p".into(),
+            "line 1: expected `pipe NAME MESSAGES`, got `pipe p`",
+        ),
+        (
+            "nodes n 0-x".into(),
+            "line 1: expected nodes such as 0-1,4, got '0-x'",
+        ),
+        (
+            "nodes n 5".into(),
+            "line 1: the machine has no node 5 with CPUs; it has 0-1",
+        ),
+        (
+            program("sleeep 1ms"),
+            "line 3: expected one of compute, memory, ",
+        ),
+        (
+            program("compute 20"),
+            "line 3: expected a time such as 20ms",
+        ),
+        (
+            program("compute"),
+            "line 3: expected `compute TIME`, got `compute`",
+        ),
+        (
+            program("touch 1ms 70"),
+            "line 3: expected a share from 0% to 100%, got '70'",
+        ),
+        (
+            program("barrier b"),
+            "line 3: there is no barrier 'b'; there is none",
+        ),
+        (program("send p"), "line 3: there is no pipe 'p'"),
+        (program("confine n"), "line 3: there is no set of nodes 'n'"),
+        (
+            program("mark middle"),
+            "line 3: expected mark first, begin or end, got 'middle'",
+        ),
+        (
+            program("fork b"),
+            "line 3: there is no program 'b'; there are a",
+        ),
+        (
+            program("fork a 2 1ms x"),
+            "line 3: expected `fork PROGRAM [TIMES [TIME]]`",
+        ),
+        (program("fork a"), "line 2: program 'a' starts itself again"),
+        (program("repeat 2\nrepeat 3"), "line 4: loops do not nest"),
+        (
+            program("repeat 2\nend\n"),
+            "line 4: there is nothing in the loop",
+        ),
+        (
+            program("exec now"),
+            "line 3: expected `exec`, got `exec now`",
+        ),
+        (
+            program("fork b 1000000\nend\nprogram b\nfork c 2\nend\nprogram c"),
+            "line 2: it starts 3000001 tasks, and at most 1000000 are run",
+        ),
+    ] {
+        let error = parse(&text, &hw()).expect_err(&text).to_string();
+        assert!(error.starts_with(why), "{text}\n{error}");
+    }
+}
+
+/// The file that the documentation shows.
+#[test]
+fn the_documented_example_is_understood() {
+    let docs = include_str!("../docs/simulation.md");
+    let (_, rest) = docs
+        .split_once("```text\n# A launcher")
+        .expect("the example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let text = format!("# A launcher{example}");
+    let hw = hardware("2 nodes x 16 cpus");
+    let plan = parse(&text, &hw).unwrap();
+    assert!(plan.programs.len() > 1);
+    let file = include_str!("fixtures/workloads/launcher.txt");
+    assert_eq!(
+        text, file,
+        "the documentation and the file that the tests run differ"
+    );
+}

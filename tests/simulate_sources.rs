@@ -237,7 +237,7 @@ fn what_is_not_understood_is_answered_with_its_line() {
             "line 3: expected `exec`, got `exec now`",
         ),
         (
-            program("fork b 1000000\nend\nprogram b\nfork c 2\nend\nprogram c"),
+            program("repeat 1000\nfork b 1000\nend\nend\nprogram b\nfork c 2\nend\nprogram c"),
             "line 2: it starts 3000001 tasks, and at most 1000000 are run",
         ),
     ] {

@@ -72,7 +72,7 @@ impl Process {
             nodes: self.nodes,
             stuck: self.stuck,
             pages: self.pages,
-            scores: &self.scores,
+            shares: &self.scores,
             finding: Finding::default(),
         }
     }

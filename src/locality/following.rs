@@ -6,24 +6,26 @@
 //! whose processes run on several nodes: there parts of the memory follow ([`extents`]).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::memory::Order;
 use crate::policy::locality::decide::MIN_BUSY;
 use crate::policy::locality::extents::{Extents, Finding, Touched};
 use crate::policy::locality::follow::{Batch, Follow, Resident, SETTLED_MS, Wish};
 use crate::policy::locality::ledger::{Ledger, TaskKey};
-use crate::policy::locality::view::{Stay, Steps, View};
+use crate::policy::locality::view::{Stay, Steps};
 use crate::policy::observation::{Observation, Shape};
 
 use super::looks::Looks;
 
 /// The tasks of a process that run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Process {
     tgid: i32,
     nodes: u64,
     stuck: bool,
-    row: Option<u32>,
+    /// Where in a list of shares its own are, if they are known.
+    shares: Option<Range<usize>>,
 }
 
 impl Process {
@@ -36,7 +38,6 @@ impl Process {
 #[derive(Debug, Clone, Copy)]
 pub struct Decided<'a> {
     pub obs: &'a Observation,
-    pub view: &'a View,
     pub steps: &'a Steps,
     pub shape: &'a Shape,
     pub now_ms: u64,
@@ -120,11 +121,10 @@ impl Following {
         self.find_processes(on);
         self.find_places(on);
         let findings = self.findings(on.now_ms);
+        let shares = self.find_shares(ledger);
         let processes = self.processes.iter().zip(findings);
         let residents = processes.filter_map(|(process, finding)| {
             let memory = ledger.memory_of(process.tgid, on.now_ms)?;
-            let nodes = on.view.nodes as usize;
-            let start = process.row? as usize * nodes;
             Some(Resident {
                 tgid: process.tgid,
                 standing: memory.standing,
@@ -133,7 +133,7 @@ impl Following {
                 nodes: process.nodes,
                 stuck: process.stuck,
                 pages: looks.resident(process.tgid),
-                scores: on.view.scores.get(start..start + nodes)?,
+                shares: shares.get(process.shares.clone()?)?,
                 finding,
             })
         });
@@ -176,14 +176,14 @@ impl Following {
             self.stays[task as usize] = Some(stay);
         }
         self.processes.clear();
-        let tasks = on.obs.tasks.iter().zip(&on.view.tasks).zip(&self.stays);
-        for ((task, seen), &stay) in tasks.filter(|((task, _), _)| task.busy >= MIN_BUSY) {
+        let tasks = on.obs.tasks.iter().zip(&self.stays);
+        for (task, &stay) in tasks.filter(|(task, _)| task.busy >= MIN_BUSY) {
             let node = on.shape.llc_node.get(usize::from(task.llc));
             self.processes.push(Process {
                 tgid: task.tgid,
                 nodes: node.map_or(0, |node| 1 << node),
                 stuck: is_stuck(stay),
-                row: seen.row,
+                shares: None,
             });
         }
         self.processes.sort_by_key(|process| process.tgid);
@@ -223,6 +223,17 @@ impl Following {
         }
         let lately = |place: &Place| on.now_ms.saturating_sub(place.seen_ms) <= SETTLED_MS;
         self.places.retain(|_, place| lately(place));
+    }
+
+    /// Of all processes together.
+    fn find_shares(&mut self, ledger: &Ledger) -> Vec<u16> {
+        let mut shares = Vec::new();
+        for process in &mut self.processes {
+            let start = shares.len();
+            let is_known = ledger.local_shares(process.tgid, &mut shares);
+            process.shares = is_known.then_some(start..shares.len());
+        }
+        shares
     }
 
     /// Of each process.

@@ -259,7 +259,6 @@ impl Tracker {
         };
         let on = Decided {
             obs,
-            view: &self.view,
             steps: &self.steps,
             shape: &self.shape,
             now_ms,

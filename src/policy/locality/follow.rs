@@ -3,7 +3,7 @@
 //!
 //! Tasks go to their memory (R8), that is the rule. This is for those that cannot: their node is full, they are not
 //! allowed there, or their memory is spread so that no node is theirs. When the tasks of such a process have run on
-//! one and the same node for [`SETTLED_MS`], and less than half of its memory is near to it, memory is
+//! one and the same node for [`SETTLED_MS`], and less than half of its memory is there, memory is
 //! brought to them, in batches, within a purse of bytes per second, one batch at a time on the whole machine. Whoever
 //! has most to win comes first.
 //!
@@ -69,8 +69,9 @@ pub struct Resident<'a> {
     pub stuck: bool,
     /// Pages that it has.
     pub pages: u64,
-    /// By node with CPUs: what part of its memory is near, in permille.
-    pub scores: &'a [u16],
+    /// By node with CPUs: what part of its memory is local there, in permille. Of memory next door tasks may be content
+    /// with, but it can come nearer.
+    pub shares: &'a [u16],
     /// If it runs on several nodes: what its tasks' touches tell.
     pub finding: Finding,
 }
@@ -248,7 +249,7 @@ impl Follow {
             return state.part(process, now_ms, wishes);
         }
         let to = process.nodes.trailing_zeros() as u16;
-        if process.nodes == 0 || process.scores.len() <= usize::from(to) {
+        if process.nodes == 0 || process.shares.len() <= usize::from(to) {
             return None;
         }
         let goes_on = match state.run {
@@ -423,7 +424,7 @@ impl State {
 }
 
 fn local(process: &Resident<'_>, to: u16) -> u16 {
-    process.scores.get(usize::from(to)).copied().unwrap_or(0)
+    process.shares.get(usize::from(to)).copied().unwrap_or(0)
 }
 
 fn late(since_ms: u64, now_ms: u64) -> bool {

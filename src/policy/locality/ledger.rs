@@ -263,6 +263,21 @@ impl Ledger {
         })
     }
 
+    /// Add to `shares`, by node with CPUs, what part of a process's memory is local there, in permille; whether that is
+    /// known.
+    pub fn local_shares(&self, tgid: i32, shares: &mut Vec<u16>) -> bool {
+        let Some(process) = self.processes.get(&tgid) else {
+            return false;
+        };
+        let start = shares.len();
+        shares.resize(start + self.shape.nodes(), 0);
+        let is_known = score::local(&self.places, &process.evidence, &mut shares[start..]);
+        if !is_known {
+            shares.truncate(start);
+        }
+        is_known
+    }
+
     /// When to look at a process's memory again, as [`Budget::take`](super::sampling::Budget::take) wants
     /// it. `busy`, `cost_us`: as there.
     pub fn due(&self, tgid: i32, now_ms: u64, busy: u32, cost_us: u32) -> Due {

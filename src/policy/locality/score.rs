@@ -10,21 +10,32 @@
 //! - Of a task or a process alone, shared pages count half: others use them too and may move them.
 //! - Of a group of processes, shared pages count whole, since the group is who shares them. Every
 //!   member's sample has seen the same ones, so of each node the member that saw most counts, not the sum.
+//! - What memory could be brought nearer is another question: there only a node's own memory counts ([`local`]).
 //! - First touch makes a score of its own. It is only for ordering.
 
 use super::evidence::Evidence;
-use super::places::Places;
+use super::places::{NEAREST, Places};
 use crate::machine::limits::MAX_NODES;
 
 /// Fill in by node what part of the memory is near; `pages` says how much each node holds. `false` if
 /// there is no memory at all.
 fn fill(places: &Places, pages: impl Fn(usize) -> u64, scores: &mut [u16]) -> bool {
+    fill_by(places, pages, |near| near, scores)
+}
+
+/// The same where memory that is so near counts as what `counts` says.
+fn fill_by(
+    places: &Places,
+    pages: impl Fn(usize) -> u64,
+    counts: impl Fn(u16) -> u16,
+    scores: &mut [u16],
+) -> bool {
     let pages = |at: usize| u128::from(pages(at));
     let total: u128 = (0..places.nodes()).map(pages).sum();
     for (node, score) in scores.iter_mut().enumerate() {
         let nearness = places.nearness_from(node).iter().enumerate();
         let near: u128 = nearness
-            .map(|(at, &near)| pages(at) * u128::from(near))
+            .map(|(at, &near)| pages(at) * u128::from(counts(near)))
             .sum();
         *score = near.checked_div(total).unwrap_or(0) as u16;
     }
@@ -38,6 +49,16 @@ pub fn alone(places: &Places, evidence: &Evidence, scores: &mut [u16]) -> bool {
         2 * held.private + held.shared
     };
     fill(places, pages, scores)
+}
+
+/// By node what part of a process's memory is local there: as near as can be. `false` if nothing is known of it.
+pub fn local(places: &Places, evidence: &Evidence, shares: &mut [u16]) -> bool {
+    let pages = |at: usize| {
+        let held = evidence.held().get(at).copied().unwrap_or_default();
+        2 * held.private + held.shared
+    };
+    let counts = |near| if near == NEAREST { NEAREST } else { 0 };
+    fill_by(places, pages, counts, shares)
 }
 
 /// Of a group of processes. `false` if nothing is known of any.
@@ -82,6 +103,18 @@ mod tests {
 
     fn line(nodes: usize) -> Places {
         Places::by_distance(nodes, nodes, |a, b| 10 + 10 * a.abs_diff(b) as u32)
+    }
+
+    #[test]
+    fn memory_next_door_is_near_and_not_local() {
+        let (mut near, mut local_part) = ([0; 3], [0; 3]);
+        let seen = evidence(&[(10, 0), (80, 20), (0, 0)]);
+        assert!(alone(&line(3), &seen, &mut near));
+        assert!(local(&line(3), &seen, &mut local_part));
+        // 20 of 200 and half of 180; all is next door to the third.
+        assert_eq!(near, [550, 950, 450]);
+        assert_eq!(local_part, [100, 900, 0]);
+        assert!(!local(&line(3), &Evidence::new(3), &mut local_part));
     }
 
     #[test]

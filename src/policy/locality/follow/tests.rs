@@ -13,7 +13,7 @@ fn stuck<'a>(scores: &'a [u16], sampled_ms: u64) -> Resident<'a> {
         nodes: 0b10,
         stuck: true,
         pages: 25_600,
-        scores,
+        shares: scores,
         finding: Finding::default(),
     }
 }
@@ -87,7 +87,7 @@ fn it_does_not_begin_otherwise() {
             ..base
         },
         Resident {
-            scores: &[500, 500],
+            shares: &[500, 500],
             ..base
         },
     ];

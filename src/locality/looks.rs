@@ -72,7 +72,7 @@ impl Looks {
     }
 
     /// Order what is due at `now_ms`; `send` is false when there is no room for more. `own` is not looked at.
-    /// Returns when the next one of those that are not known is due.
+    /// Returns when the next one of those that are not known is due and can be paid.
     pub fn order(
         &mut self,
         obs: &Observation,
@@ -88,7 +88,7 @@ impl Looks {
                 break;
             }
         }
-        (standings, next_ms)
+        (standings, next_ms.max(self.budget.ready_ms()))
     }
 
     /// Order a look at once, unless one is under way; `false` when there is no room for it.

@@ -103,6 +103,13 @@ impl Budget {
         self.filled_ms = self.filled_ms.max(now_ms);
     }
 
+    /// When something is in the purse, if nothing is taken any more: now, or later.
+    pub fn ready_ms(&self) -> u64 {
+        let debt_ns = (1 - self.purse_ns).max(0) as u64;
+        let wait_ms = debt_ns.div_ceil(u64::from(self.per_s_us.max(1)));
+        self.filled_ms.saturating_add(wait_ms)
+    }
+
     /// The processes to look at now: of those that are due, first those for whom nothing is known that
     /// tasks could be placed by, then the busiest, then the longest due. What they cost is paid.
     pub fn take(&mut self, due: &mut [Due], now_ms: u64, chosen: &mut Vec<i32>) {
@@ -192,7 +199,10 @@ mod tests {
         assert_eq!(take(&mut budget, all.clone(), 0).len(), 2);
         assert_eq!(take(&mut budget, all.clone(), 500).len(), 0);
         // 501 ms have brought 1002 us.
+        assert_eq!(budget.ready_ms(), 501);
         assert_eq!(take(&mut budget, all.clone(), 501).len(), 1);
+        // 1.5 ms less 2 us are missing, and it has to be more than nothing.
+        assert_eq!(budget.ready_ms(), 501 + 750);
         let mut taken = 0;
         for second in 1..=100 {
             taken += take(&mut budget, all.clone(), 501 + 1000 * second).len();

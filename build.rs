@@ -7,6 +7,10 @@
 //!
 //! scx_cargo's BpfBuilder gives every object and skeleton one fixed name; the second BPF program of
 //! this crate would overwrite the first. Hence only its headers and flags are used.
+//!
+//! The BPF part of the user dispatcher is scx_rustland_core's, and its builder writes into the current
+//! directory and into OUT_DIR, and tells cargo to watch files that it has written itself. So it gets a folder
+//! and an OUT_DIR of its own, in a second process of this build script, whose output is kept from cargo.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -79,7 +83,43 @@ fn git_version() -> String {
     format!("-g{sha}{}", if dirty { "-dirty" } else { "" })
 }
 
+/// The argument that makes this build script the second process.
+const RUSTLAND: &str = "scx_rustland_core";
+
+/// In the second process: the current directory and OUT_DIR are made for this.
+fn generate_rustland() -> Result<()> {
+    scx_rustland_core::RustLandBuilder::new()?.build()
+}
+
+/// Everything that scx_rustland_core generates, into `rustland` below OUT_DIR: `bpf.rs`, `bpf_skel.rs` and
+/// `bpf_intf.rs`.
+fn build_rustland(out: &Path, clang: &str) -> Result<()> {
+    let folder = out.join("rustland");
+    // It writes its connector to src/bpf.rs.
+    std::fs::create_dir_all(folder.join("src"))?;
+    let done = Command::new(env::current_exe()?)
+        .arg(RUSTLAND)
+        .current_dir(&folder)
+        .env("OUT_DIR", &folder)
+        .env("BPF_CLANG", clang)
+        .output()
+        .context("running the build script again")?;
+    if !done.status.success() {
+        bail!(
+            "building the BPF part of scx_rustland_core: {}\n{}{}",
+            done.status,
+            String::from_utf8_lossy(&done.stdout),
+            String::from_utf8_lossy(&done.stderr)
+        );
+    }
+    std::fs::rename(folder.join("src/bpf.rs"), folder.join("bpf.rs"))?;
+    Ok(())
+}
+
 fn main() -> Result<()> {
+    if env::args().nth(1).as_deref() == Some(RUSTLAND) {
+        return generate_rustland();
+    }
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed=src/bpf");
     println!("cargo:rerun-if-changed=tests/in_lab/oracle/domains.bpf.c");
@@ -107,6 +147,8 @@ fn main() -> Result<()> {
             .build_and_generate(out.join(format!("{name}_skel.rs")))
             .with_context(|| format!("building {source}"))?;
     }
+
+    build_rustland(&out, &clang)?;
 
     bindgen::Builder::default()
         .header("src/bpf/intf.h")

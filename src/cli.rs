@@ -242,6 +242,19 @@ pub struct LocalityArgs {
     pub migrate_rate: u32,
 }
 
+/// Who decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DispatcherKind {
+    /// BPF, by limits that this program computes.
+    Kernel,
+    /// This program, task by task: slower, for trying rules. docs/user-dispatcher.md
+    User,
+}
+
+/// Defaults of flags that the user dispatcher has no use for.
+pub const DEFAULT_PULL_DELAY_US: u64 = 500;
+pub const DEFAULT_SYNC_US: u64 = 100;
+
 /// What the scheduler decides by, on the real machine and in the simulator.
 #[derive(Debug, Clone, Args)]
 pub struct PolicyArgs {
@@ -275,7 +288,7 @@ pub struct PolicyArgs {
     pub slice_min_us: u64,
 
     /// How long a task waits in its own LLC before idle CPUs of other LLCs and nodes may take it.
-    #[arg(long, value_name = "USEC", default_value_t = 500,
+    #[arg(long, value_name = "USEC", default_value_t = DEFAULT_PULL_DELAY_US,
           value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub pull_delay_us: u64,
 }
@@ -283,12 +296,16 @@ pub struct PolicyArgs {
 /// Flags of the scheduler itself.
 #[derive(Debug, Clone, Args)]
 pub struct RunArgs {
+    /// Where each task's place is decided: in BPF, or in user space through scx_rustland_core.
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t = DispatcherKind::Kernel)]
+    pub dispatcher: DispatcherKind,
+
     #[command(flatten)]
     pub policy: PolicyArgs,
 
     /// Leave a wakee behind its waker when the waker has so far slept within this time after such a
     /// wake-up; 0 never does.
-    #[arg(long, value_name = "USEC", default_value_t = 100,
+    #[arg(long, value_name = "USEC", default_value_t = DEFAULT_SYNC_US,
           value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub sync_us: u64,
 

@@ -35,7 +35,7 @@ enum Ended {
 }
 
 /// Log to stderr: plain lines, times only when asked for more.
-fn init_logging(verbose: u8) -> Result<()> {
+pub fn init_logging(verbose: u8) -> Result<()> {
     let level = match verbose {
         0 => simplelog::LevelFilter::Info,
         1 => simplelog::LevelFilter::Debug,
@@ -84,7 +84,8 @@ fn signals() -> Result<Receiver<()>> {
     Ok(rx)
 }
 
-fn announce(args: &RunArgs, machine: &Machine) {
+/// Say who starts, how, and on what.
+pub fn announce(args: &RunArgs, machine: &Machine) {
     info!("scx_ballast {VERSION}");
     info!(
         "arguments: {}",

@@ -21,6 +21,7 @@
 //! | [`replay`] | the `replay` command |
 //! | [`compare`] | A/B: suites, life cycle, statistics, reports |
 //! | [`sim`] | the `simulate` command: the same policy on modelled machines |
+//! | [`user`] | the user dispatcher, without its BPF part |
 //! | [`work`] | built-in workloads |
 
 pub mod balancer;
@@ -38,4 +39,5 @@ pub mod replay;
 pub mod rules;
 pub mod sim;
 pub mod topology;
+pub mod user;
 pub mod work;

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use scx_ballast::cli::{Cli, Command, UsageError};
-use scx_ballast::{compare, daemon, observe, replay, rules, sim, topology, work};
+use scx_ballast::cli::{Cli, Command, DispatcherKind, UsageError};
+use scx_ballast::{compare, daemon, observe, replay, rules, sim, topology, user, work};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -19,6 +19,9 @@ fn main() -> ExitCode {
         Some(Command::Compare(args)) => compare::run(args),
         None if cli.run.help_stats => observe::describe(),
         None if cli.run.monitor.is_some() => observe::monitor_only(&cli.run),
+        None if cli.run.dispatcher == DispatcherKind::User => {
+            user::launch::run(&cli.run).map(|never| match never {})
+        }
         None => daemon::run(&cli.run),
     };
     match done {

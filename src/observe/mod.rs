@@ -25,7 +25,7 @@ use crate::cli::RunArgs;
 use crate::kernel::load::Scheduler;
 use crate::machine::{Machine, NodeIdx};
 
-pub use report::Reporter;
+pub use report::{Reporter, own_cpu_time, own_major_faults};
 pub use stats::{LocalStats, LocalityStats, NodeStats, Stats};
 pub use tally::Tally;
 pub use trace::Trace;

@@ -19,7 +19,7 @@ pub struct Reporter {
 }
 
 /// CPU time of this process so far, user and system.
-fn own_cpu_time() -> Duration {
+pub fn own_cpu_time() -> Duration {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel fills the struct; all-zero is a valid value of it anyway.
     let usage = unsafe {
@@ -33,7 +33,7 @@ fn own_cpu_time() -> Duration {
 }
 
 /// Page faults of this process that needed I/O.
-fn own_major_faults() -> u64 {
+pub fn own_major_faults() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: as above.
     let usage = unsafe {

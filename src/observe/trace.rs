@@ -54,8 +54,16 @@ fn write_all(file: File, records: &Receiver<Record>) -> io::Result<()> {
 impl Trace {
     /// Begin a new trace in `path`, which is overwritten.
     pub fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path)
-            .with_context(|| format!("cannot write the trace to {}", path.display()))?;
+        Self::write_to(path, File::create(path))
+    }
+
+    /// Go on with the trace in `path`; what was written stays.
+    pub fn go_on(path: &Path) -> Result<Self> {
+        Self::write_to(path, File::options().append(true).create(true).open(path))
+    }
+
+    fn write_to(path: &Path, file: io::Result<File>) -> Result<Self> {
+        let file = file.with_context(|| format!("cannot write the trace to {}", path.display()))?;
         let (sender, receiver) = bounded(BACKLOG);
         let name = path.display().to_string();
         let writer = std::thread::spawn(move || {

@@ -18,6 +18,7 @@
 //! | [`history`] | what earlier moves came to; backing off |
 //! | [`locality`] | where memory is, and what follows from it |
 //! | [`engine`] | limits, balancer and history in one |
+//! | [`turns`] | how long a turn is, and what it costs |
 //! | [`record`] | decisions with all that they were decided by; replay |
 //!
 //! The kernel dispatcher evaluates fork placement and the comparisons in BPF, from a header free of
@@ -36,3 +37,4 @@ pub mod placement;
 mod queue;
 pub mod record;
 pub mod rule_set;
+pub mod turns;

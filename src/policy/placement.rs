@@ -199,6 +199,28 @@ impl ForkLimits {
     }
 }
 
+/// The nodes on which a woken task may take an idle CPU when its own has none, in the order in which to
+/// look. None while its own has spare: then a CPU there is about to be free. src/bpf/wake.bpf.h has the same
+/// in C (`idle_elsewhere`).
+///
+/// `spare_on`: CPUs that the committed tasks of a node leave free. `order`: the nodes nearest first, the
+/// task's own first. `allowed`: bit n is set if the task may run on some CPU of node n.
+pub fn spill_nodes<'a>(
+    spare_on: impl Fn(usize) -> u32 + 'a,
+    order: &'a [u8],
+    allowed: u64,
+) -> impl Iterator<Item = usize> + 'a {
+    let (own, others) = order.split_first().map_or((None, order), |(own, others)| {
+        (Some(usize::from(*own)), others)
+    });
+    let full = own.is_none_or(|own| spare_on(own) == 0);
+    let others = if full { others } else { &[] };
+    others
+        .iter()
+        .map(|&node| usize::from(node))
+        .filter(move |&node| node < MASK_BITS && allowed >> node & 1 == 1 && spare_on(node) > 0)
+}
+
 /// The LLC for a new task inside the node that was chosen for it: that with most spare; when none
 /// has spare, that with the smallest (c + 1) / w.
 ///
@@ -263,4 +285,19 @@ fn load_with_one_more(committed: &[u32], weight: &[u32], allowed: u64, at: usize
     // At most u32::MAX with the new one, so that it stays a count.
     let tasks = u64::from(committed.get(at)?.saturating_add(1));
     (weight > 0).then_some(Load { tasks, weight })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wakeup_leaves_its_node_only_when_that_is_full() {
+        let spare = [0, 2, 0, 1];
+        let on = |node: usize| spare[node];
+        let nodes = |order: &[u8], allowed| spill_nodes(on, order, allowed).collect::<Vec<_>>();
+        assert_eq!(nodes(&[0, 1, 2, 3], u64::MAX), [1, 3]);
+        assert_eq!(nodes(&[0, 3, 2, 1], 0b0011), [1]);
+        assert_eq!(nodes(&[1, 0, 2, 3], u64::MAX), [0; 0]);
+    }
 }

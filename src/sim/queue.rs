@@ -81,20 +81,6 @@ pub fn enter(queues: &[Queue], task: &mut Task, dom: usize, woken: bool, slice_n
     task.vtime = task.vtime.min(clock + MAX_DEBT_SLICES * slice);
 }
 
-/// Virtual time for so much time of a task of this weight.
-pub fn charge(ns: u64, weight: u32) -> i64 {
-    (ns * 100 / u64::from(weight.max(1))) as i64
-}
-
-/// The more tasks share some CPUs, the shorter each one's turn.
-pub fn slice_among(tasks: u32, cpus: u32, (slice_ns, min_ns): (u64, u64)) -> u64 {
-    let slice = match tasks > cpus {
-        true => slice_ns * u64::from(cpus) / u64::from(tasks),
-        false => slice_ns,
-    };
-    slice.max(min_ns)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,14 +99,5 @@ mod tests {
         task.vtime = 50_000;
         enter(&queues, &mut task, 1, false, 100);
         assert_eq!(task.vtime, 5_000 + 100 * 100);
-    }
-
-    #[test]
-    fn weights_and_slices() {
-        assert_eq!(charge(1000, 100), 1000);
-        assert_eq!(charge(1000, 200), 500);
-        assert_eq!(slice_among(4, 8, (5000, 1000)), 5000);
-        assert_eq!(slice_among(16, 8, (5000, 1000)), 2500);
-        assert_eq!(slice_among(800, 8, (5000, 1000)), 1000);
     }
 }

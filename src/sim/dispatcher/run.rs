@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tasks come to CPUs and leave them; slices and queues.
 
-use crate::sim::queue::{charge, enter, slice_among};
+use crate::policy::turns::{charge, slice_among};
+use crate::sim::queue::enter;
 use crate::sim::task::{Counted, State};
 use crate::sim::world::{Event, World};
 

@@ -3,6 +3,7 @@
 //! only when this one has no spare and that one has.
 
 use crate::policy::limits::spare;
+use crate::policy::placement::spill_nodes;
 use crate::sim::task::State;
 use crate::sim::world::World;
 
@@ -46,15 +47,9 @@ impl World<'_> {
         let weight = &self.hw.shape.weight;
         let spare_on =
             |node: usize| spare(weight[node], self.counters.committed_on(self.hw, node, now));
-        if spare_on(node) > 0 {
-            return None;
-        }
-        let nodes = self.hw.order(node).iter().skip(1).map(|&n| usize::from(n));
-        nodes
-            .filter(|&other| self.tasks[id].nodes >> other & 1 == 1 && spare_on(other) > 0)
-            .find_map(|other| {
-                let cpus = self.hw.cpus_of_node(other);
-                self.idle.any(cpus, self.allowed(id))
-            })
+        spill_nodes(spare_on, self.hw.order(node), self.tasks[id].nodes).find_map(|other| {
+            let cpus = self.hw.cpus_of_node(other);
+            self.idle.any(cpus, self.allowed(id))
+        })
     }
 }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `scx_ballast --dispatcher user`: the loop around the user dispatcher and scx_rustland_core's BPF part.
+//!
+//! A program of its own because of what that crate brings: a global allocator over a locked heap of 64 MiB, the
+//! handler of Ctrl-C, and a filter that forbids this thread new memory from then on. Everything that can be
+//! tested without it is in the library (`scx_ballast::user`).
+
+mod serve;
+mod threads;
+
+/// What scx_rustland_core generates (build.rs).
+#[allow(clippy::all, clippy::pedantic)]
+mod bpf {
+    include!(concat!(env!("OUT_DIR"), "/rustland/bpf.rs"));
+}
+
+/// Its skeleton, under the name that it is used by.
+#[allow(clippy::all, clippy::pedantic)]
+mod bpf_skel {
+    include!(concat!(env!("OUT_DIR"), "/rustland/bpf_skel.rs"));
+}
+
+/// The structures of its messages.
+#[allow(clippy::all, clippy::pedantic, dead_code)]
+#[allow(non_upper_case_globals, non_camel_case_types, non_snake_case)]
+mod bpf_intf {
+    include!(concat!(env!("OUT_DIR"), "/rustland/bpf_intf.rs"));
+}
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use scx_ballast::cli::{Cli, RunArgs, UsageError};
+use scx_ballast::daemon::init_logging;
+use scx_ballast::kernel::check;
+use scx_ballast::observe;
+use scx_ballast::user::launch::{PROGRAM, check_flags};
+
+fn run(args: &RunArgs) -> Result<()> {
+    check_flags(args)?;
+    init_logging(args.verbose)?;
+    check::check()?;
+    serve::run(args)
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Some(_) => Err(UsageError::new(format_args!(
+            "{PROGRAM} has no commands: it is started by scx_ballast --dispatcher user"
+        ))
+        .into()),
+        None if cli.run.help_stats => observe::describe(),
+        None if cli.run.monitor.is_some() => observe::monitor_only(&cli.run),
+        None => run(&cli.run),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            // Not eprintln!, which panics when nobody can read it.
+            let _ = writeln!(std::io::stderr(), "Error: {err:#}");
+            match err.is::<UsageError>() {
+                true => ExitCode::from(2),
+                false => ExitCode::FAILURE,
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Load, place tasks until the end, and end.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use crossbeam::channel::{Receiver, Sender};
+use log::{info, warn};
+use scx_ballast::balancer::{limits, trace_header};
+use scx_ballast::cli::RunArgs;
+use scx_ballast::daemon::announce;
+use scx_ballast::kernel::check::{CheckError, running_scheduler};
+use scx_ballast::machine::Machine;
+use scx_ballast::observe::{self, Answer, Request, Tally, Trace};
+use scx_ballast::user::dispatcher::{Dispatcher, Placed, Queued, Times};
+use scx_ballast::user::facts::Proc;
+use scx_ballast::user::launch::{PROGRAM, check_machine};
+use scx_ballast::user::places::Places;
+use scx_ballast::user::report::Outside;
+use scx_ballast::user::tick::{Balancing, SAMPLES};
+use scx_stats::prelude::StatsServer;
+use scx_utils::{scx_enums, try_set_rlimit_infinity};
+
+use crate::bpf::{BpfScheduler, DispatchedTask, QueuedTask};
+use crate::threads::{self, AGAIN};
+
+/// Time between two samples when nothing is balanced.
+const IDLE_BEAT: Duration = Duration::from_millis(100);
+/// Tasks that are taken in one go before anything else is looked at.
+const BATCH: usize = 512;
+
+/// The kernel's monotonic clock, in ns.
+fn now() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a struct on the stack. Every kernel has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Everything while it runs.
+struct Serving<'a> {
+    args: &'a RunArgs,
+    machine: &'a Machine,
+    bpf: BpfScheduler<'a>,
+    dispatcher: Dispatcher<Proc>,
+    balancing: Balancing,
+    balanced: Tally,
+    trace: Option<RefCell<Trace>>,
+    /// Placements for which there was no room in the buffer.
+    backlog: VecDeque<DispatchedTask>,
+    visits: Sender<u32>,
+    beat_ns: u64,
+    next_sample: u64,
+    samples: u32,
+    start_up: Duration,
+    /// The bit of a wake-up in a queued task's flags.
+    wakeup: u64,
+}
+
+impl Serving<'_> {
+    /// One call of BPF for this program: place what is queued, and what else is due.
+    fn cycle(&mut self) -> Result<()> {
+        let began = now();
+        self.dispatcher.begin(began);
+        self.empty_backlog();
+        for _ in 0..BATCH {
+            match self.bpf.dequeue_task() {
+                Ok(Some(task)) => self.place(&task),
+                Ok(None) => break,
+                Err(errno) => anyhow::bail!("reading the queued tasks: error {errno}"),
+            }
+        }
+        if let Some(trace) = &self.trace {
+            let mut trace = trace.borrow_mut();
+            self.dispatcher
+                .take_forks()
+                .for_each(|fork| trace.fork(fork));
+        }
+        if began >= self.next_sample {
+            self.next_sample = began + self.beat_ns;
+            self.sample();
+        }
+        let pending = self.backlog.len() as u64;
+        self.bpf.notify_complete(pending);
+        Ok(())
+    }
+
+    fn place(&mut self, task: &QueuedTask) {
+        let queued = Queued {
+            pid: task.pid,
+            cpu: task.cpu.max(0) as u32,
+            nr_cpus_allowed: task.nr_cpus_allowed,
+            woken: task.flags & self.wakeup != 0,
+            start_ts: task.start_ts,
+            stop_ts: task.stop_ts,
+            exec_runtime: task.exec_runtime,
+            weight: task.weight as u32,
+            enq_cnt: task.enq_cnt,
+        };
+        let placed = self.dispatcher.place(&queued, now());
+        self.send(task, placed);
+    }
+
+    fn send(&mut self, task: &QueuedTask, placed: Placed) {
+        let dispatched = DispatchedTask {
+            cpu: placed.cpu as i32,
+            slice_ns: placed.slice_ns,
+            vtime: placed.vtime,
+            ..DispatchedTask::new(task)
+        };
+        if !self.backlog.is_empty() || self.bpf.dispatch_task(&dispatched).is_err() {
+            self.backlog.push_back(dispatched);
+        }
+    }
+
+    fn empty_backlog(&mut self) {
+        while let Some(task) = self.backlog.pop_front() {
+            if self.bpf.dispatch_task(&task).is_err() {
+                self.backlog.push_front(task);
+                return;
+            }
+        }
+    }
+
+    /// Who runs? Every so often that is a tick of the balancer.
+    fn sample(&mut self) {
+        let began = Instant::now();
+        self.samples += 1;
+        if self.samples < SAMPLES || self.args.balance_interval_ms == 0 {
+            self.dispatcher.take_sample(&mut self.balancing, now());
+            return;
+        }
+        self.samples = 0;
+        let visits = &self.visits;
+        let wanted = |cpu| _ = visits.try_send(cpu);
+        let decided = self.dispatcher.tick(&mut self.balancing, now(), wanted);
+        if !decided {
+            self.balanced.count_calm(began.elapsed());
+            return;
+        }
+        let (observation, decisions) = self.balancing.last();
+        if let Some(trace) = &self.trace {
+            trace.borrow_mut().tick(observation, decisions, None);
+        }
+        self.balanced.count(decisions, began.elapsed());
+    }
+
+    fn answer(&mut self, request: Request) -> Answer {
+        match request {
+            Request::Stats => Answer::Stats(Box::new(self.dispatcher.report(
+                &self.balancing,
+                self.machine,
+                &self.balanced,
+                Outside {
+                    now: now(),
+                    start_up: self.start_up,
+                    by_bpf: *self.bpf.nr_kernel_dispatches_mut(),
+                },
+            ))),
+            Request::Move { pid, node } => {
+                let visits = &self.visits;
+                let wanted = |cpu| _ = visits.try_send(cpu);
+                match self.dispatcher.want(self.machine, pid, node, wanted) {
+                    Ok(()) => Answer::Noted,
+                    Err(why) => Answer::Failed(why),
+                }
+            }
+            Request::Prefer { .. } => {
+                Answer::Failed("--dispatcher user does not follow where memory lies".into())
+            }
+        }
+    }
+}
+
+/// Threads that serve, and the trace: everything that has to be there before BPF.
+struct Helpers {
+    server: StatsServer<Request, Answer>,
+    trace: Option<Trace>,
+    visits: Sender<u32>,
+    restart: Sender<()>,
+    beat: Duration,
+}
+
+fn start_helpers(args: &RunArgs) -> Result<Helpers> {
+    threads::be_real_time();
+    let beat = match args.balance_interval_ms {
+        0 => IDLE_BEAT,
+        ms => Duration::from_millis(ms) / SAMPLES,
+    };
+    let again = std::env::var_os(AGAIN).is_some();
+    let trace = args.trace.as_deref().map(|path| match again {
+        true => Trace::go_on(path),
+        false => Trace::create(path),
+    });
+    let helpers = Helpers {
+        server: StatsServer::new(observe::server_data())
+            .launch()
+            .context("starting the statistics server")?,
+        trace: trace.transpose()?,
+        visits: threads::start_visitor(args.partial)?,
+        restart: threads::start_restarter()?,
+        beat,
+    };
+    threads::start_beat(beat, args.partial)?;
+    if let (Some(interval), false) = (args.stats, again) {
+        observe::monitor_in_background(interval);
+    }
+    Ok(helpers)
+}
+
+/// `scx_ballast --dispatcher user [FLAGS]`.
+pub fn run(args: &RunArgs) -> Result<()> {
+    let started = Instant::now();
+    let machine = Machine::detect(args.virt_llc.map(|v| v.range()))?;
+    announce(args, &machine);
+    check_machine(&machine)?;
+    try_set_rlimit_infinity();
+    let limits = limits(args, &machine);
+    let header = trace_header(&machine, &limits);
+    let mut facts = Proc::default();
+    if !facts.knows_runtime() {
+        warn!("this kernel keeps no CPU times per task (CONFIG_SCHED_INFO): nothing is balanced");
+    }
+    let helpers = start_helpers(args)?;
+    threads::never_wait_for_io();
+
+    let mut space = MaybeUninit::uninit();
+    let slices = args.slice_us * 1000;
+    let bpf = BpfScheduler::init(
+        &mut space,
+        args.libbpf.clone().into_bpf_open_opts(),
+        args.exit_dump_len,
+        args.partial,
+        args.verbose > 1,
+        false,
+        false,
+        slices,
+        PROGRAM,
+    )
+    .map_err(|err| match running_scheduler() {
+        // Another one was quicker than our check.
+        Some(ops) if !ops.starts_with(PROGRAM) => CheckError::AnotherScheduler { ops }.into(),
+        _ => err,
+    })?;
+    threads::be_ordinary(args.partial)?;
+
+    let slots = args.max_tasks as usize;
+    let times = Times {
+        slice_ns: slices,
+        slice_min_ns: args.slice_min_us.min(args.slice_us) * 1000,
+        newborn_ns: args.newborn_ms * 1_000_000,
+        newborn_work_ns: args.newborn_work_us * 1000,
+    };
+    let mut trace = helpers.trace;
+    if let Some(trace) = &mut trace {
+        trace.begin(header);
+    }
+    let own = threads::own_threads();
+    let places = Places::new(&machine);
+    let more = (slots, own, trace.is_some());
+    let mut serving = Serving {
+        args,
+        machine: &machine,
+        bpf,
+        balancing: Balancing::new(&places.shape, &limits, slots),
+        dispatcher: Dispatcher::new(places, limits, times, facts, more),
+        balanced: Tally::default(),
+        trace: trace.map(RefCell::new),
+        backlog: VecDeque::with_capacity(1024),
+        visits: helpers.visits,
+        beat_ns: helpers.beat.as_nanos() as u64,
+        next_sample: 0,
+        samples: 0,
+        start_up: started.elapsed(),
+        wakeup: scx_enums.SCX_ENQ_WAKEUP,
+    };
+    let (answers, requests) = helpers.server.channels();
+    serve(&mut serving, &requests, &answers)?;
+    end(serving, &helpers.restart)
+}
+
+fn serve(
+    serving: &mut Serving<'_>,
+    requests: &Receiver<Request>,
+    answers: &Sender<Answer>,
+) -> Result<()> {
+    serving.cycle()?;
+    serving.dispatcher.settle();
+    info!(
+        "enabled after {} ms; stays in the foreground, Ctrl-C ends it",
+        serving.start_up.as_millis()
+    );
+    while !serving.bpf.exited() {
+        serving.cycle()?;
+        if let Ok(request) = requests.try_recv() {
+            let answer = serving.answer(request);
+            answers
+                .send(answer)
+                .context("the statistics server is gone")?;
+        }
+    }
+    Ok(())
+}
+
+/// Unload, say why, and load again if the kernel asks for it.
+fn end(mut serving: Serving<'_>, restart: &Sender<()>) -> Result<()> {
+    let info = serving.bpf.shutdown_and_report();
+    let again = info.as_ref().is_ok_and(|info| info.should_restart());
+    // Restores what it has changed, and what is traced is written.
+    drop(serving);
+    info?;
+    if again {
+        info!("the machine's CPUs have changed: loading again");
+        restart.send(()).context("the restarter is gone")?;
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+    Ok(())
+}

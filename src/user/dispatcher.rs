@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A queued task comes in, a CPU, a slice and a place in its queue's order go out.
+//!
+//! What BPF hands up names the task and the CPU that it was on, and tells how long it has run. It does not tell
+//! when a task falls asleep or ends. So what was given to a CPU is believed to be there until it comes
+//! back or until a [look](super::facts::Facts::look) says otherwise. Looks cost a file of /proc each, so they are
+//! made only where the answer decides something, only at what was not known to be runnable a moment ago, and
+//! only within a budget; beyond that the belief stands.
+//!
+//! Nothing is held back here: BPF's part calls for this program before it serves the queue of the CPU that it
+//! calls on, so a task that waited here would keep a CPU busy with asking for it. A task waits in the queue of
+//! the CPU that it was given to, in the order of virtual time.
+
+use super::counts::Counts;
+use super::facts::{CpuSet, Facts};
+use super::places::Places;
+use super::tally::Tally;
+use super::tasks::{Counted, Table, Usable};
+use crate::policy::compile::Limits;
+use crate::policy::limits::NICE_0_WEIGHT;
+use crate::policy::record::ForkRecord;
+use crate::policy::turns::{charge, slice_among};
+
+/// What was known of a task so long ago is still true.
+const FRESH_NS: u64 = 200_000;
+/// A task owes at most so many slices.
+const MAX_DEBT_SLICES: i64 = 100;
+/// Where the clocks of queues begin: before it is room for those who come late.
+const CLOCK_START: i64 = 1 << 40;
+
+/// Looks for one placement, beyond the CPU where the task was; ...
+const LOOKS_FOR_ONE: u32 = 8;
+/// ... for all between two calls of [`Dispatcher::begin`]; ...
+const LOOKS_AT_ONCE: u32 = 128;
+/// ... and for one sample of who runs.
+const LOOKS_FOR_SAMPLE: u32 = 256;
+
+/// A task as BPF queues it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queued {
+    pub pid: i32,
+    /// Where it was, by the kernel's id; of a new task, where its parent is.
+    pub cpu: u32,
+    /// How many CPUs it may use right now.
+    pub nr_cpus_allowed: u64,
+    /// It was asleep.
+    pub woken: bool,
+    /// Begin and end of its last turn; of a new task 0.
+    pub start_ts: u64,
+    pub stop_ts: u64,
+    /// CPU time since it was woken, in ns.
+    pub exec_runtime: u64,
+    pub weight: u32,
+    /// How often it was queued since it is known to BPF.
+    pub enq_cnt: u64,
+}
+
+/// Where it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// By the kernel's id.
+    pub cpu: u32,
+    pub slice_ns: u64,
+    pub vtime: u64,
+}
+
+/// Times, in ns.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    pub slice_ns: u64,
+    pub slice_min_ns: u64,
+    pub newborn_ns: u64,
+    pub newborn_work_ns: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Dispatcher<F> {
+    pub(super) places: Places,
+    pub(super) limits: Limits,
+    pub(super) times: Times,
+    pub(super) facts: F,
+    pub(super) tasks: Table,
+    pub(super) counts: Counts,
+    /// By node: average weight of its tasks, for forks that find no spare.
+    pub(super) task_weights: Vec<u32>,
+    /// By CPU: virtual time of the latest task that its queue let run.
+    clocks: Vec<i64>,
+    /// Threads of this process, which are placed and not counted.
+    own: Vec<i32>,
+    /// Looks left, and where a search for an idle CPU begins.
+    looks: u32,
+    pub(super) turn: usize,
+    /// Tasks that are queued from now on and were not known are new; before, they are older than we are.
+    settled: bool,
+    pub(super) forks: Option<Vec<ForkRecord>>,
+    pub tally: Tally,
+}
+
+impl<F: Facts> Dispatcher<F> {
+    /// For `slots` tasks. `own`: the threads of this process. `trace`: fork placements are recorded.
+    pub fn new(
+        places: Places,
+        limits: Limits,
+        times: Times,
+        facts: F,
+        (slots, own, trace): (usize, Vec<i32>, bool),
+    ) -> Self {
+        Self {
+            counts: Counts::new(&places),
+            tasks: Table::new(slots),
+            task_weights: vec![NICE_0_WEIGHT; places.shape.nodes()],
+            clocks: vec![CLOCK_START; places.nr_cpus()],
+            places,
+            limits,
+            times,
+            facts,
+            own,
+            looks: LOOKS_AT_ONCE,
+            turn: 0,
+            settled: false,
+            forks: trace.then(|| Vec::with_capacity(1024)),
+            tally: Tally::default(),
+        }
+    }
+
+    /// This program has the CPU again.
+    pub fn begin(&mut self, now: u64) {
+        self.looks = LOOKS_AT_ONCE;
+        self.counts.age(&self.places, &mut self.tasks, now);
+    }
+
+    /// All that was queued while the scheduler was being loaded has been placed.
+    pub fn settle(&mut self) {
+        self.settled = true;
+    }
+
+    /// The fork placements since the last call.
+    pub fn take_forks(&mut self) -> impl Iterator<Item = ForkRecord> {
+        self.forks.iter_mut().flat_map(|forks| forks.drain(..))
+    }
+
+    /// Place a task.
+    pub fn place(&mut self, queued: &Queued, now: u64) -> Placed {
+        let Some(prev) = self.places.by_id(queued.cpu) else {
+            // A CPU that came after us: the kernel will end the scheduler.
+            return self.as_it_is(queued);
+        };
+        if self.own.contains(&queued.pid) {
+            return self.as_it_is(queued);
+        }
+        let (slot, is_new) = match self.slot_of(queued) {
+            Some(found) => found,
+            None => {
+                self.tally.unseen += 1;
+                return self.as_it_is(queued);
+            }
+        };
+        let woken = queued.woken || is_new;
+        self.charge(slot, queued);
+        self.note_usable(slot, queued);
+        self.tasks.get_mut(slot).known_at = now;
+        self.tasks.get_mut(slot).active = true;
+        let cpu = if is_new && self.settled && !queued.woken {
+            self.tasks.get_mut(slot).born_at = Some(now);
+            self.place_fork(slot, prev, now)
+        } else if queued.woken {
+            self.uncount(slot);
+            self.place_wakeup(slot, prev, now)
+        } else {
+            self.uncount(slot);
+            self.place_again(slot, prev, now)
+        };
+        self.give(slot, cpu, woken)
+    }
+
+    /// Where it was, for a slice.
+    fn as_it_is(&self, queued: &Queued) -> Placed {
+        let cpu = self.places.by_id(queued.cpu).unwrap_or(0);
+        Placed {
+            cpu: queued.cpu,
+            slice_ns: self.times.slice_ns,
+            vtime: self.clocks[cpu] as u64,
+        }
+    }
+
+    /// Its slot, and whether it was not known before. A thread id is used again; a new task is queued for the
+    /// first time.
+    fn slot_of(&mut self, queued: &Queued) -> Option<(u32, bool)> {
+        if let Some(slot) = self.tasks.find(queued.pid) {
+            if self.tasks.get(slot).enq_cnt < queued.enq_cnt {
+                return Some((slot, false));
+            }
+            self.forget(slot);
+        }
+        let slot = self.tasks.add(queued.pid)?;
+        let dom = self.places.by_id(queued.cpu).unwrap_or(0);
+        let task = self.tasks.get_mut(slot);
+        task.dom = dom;
+        task.vtime = self.clocks[dom];
+        Some((slot, true))
+    }
+
+    pub(super) fn uncount(&mut self, slot: u32) {
+        self.count_as(slot, Counted::None);
+    }
+
+    pub(super) fn count_as(&mut self, slot: u32, to: Counted) {
+        let until = match (to, self.tasks.get(slot).born_at) {
+            (Counted::Newborn(_), Some(born)) => born.saturating_add(self.times.newborn_ns),
+            _ => 0,
+        };
+        let all = (&self.places, &mut self.tasks);
+        self.counts.count_as(all, slot, to, until);
+    }
+
+    /// The task is gone.
+    pub(super) fn forget(&mut self, slot: u32) {
+        self.uncount(slot);
+        self.tasks.remove(slot);
+    }
+
+    /// What it has run since it was last queued.
+    fn charge(&mut self, slot: u32, queued: &Queued) {
+        let task = self.tasks.get_mut(slot);
+        let again = !queued.woken && queued.exec_runtime >= task.exec_runtime;
+        let used = match queued.start_ts != task.start_ts {
+            true if again => queued.exec_runtime - task.exec_runtime,
+            true => queued.stop_ts.saturating_sub(queued.start_ts),
+            false => 0,
+        };
+        task.weight = queued.weight;
+        task.enq_cnt = queued.enq_cnt;
+        task.start_ts = queued.start_ts;
+        task.exec_runtime = queued.exec_runtime;
+        task.charged_ns += used;
+        if used == 0 {
+            return;
+        }
+        // The queue let it run at its virtual time. Beyond its slice it ran because nobody else wanted to, and
+        // owes nothing for that.
+        task.vtime += charge(used, task.weight);
+        let alone = used.saturating_sub(task.slice_ns);
+        let reached = task.vtime - charge(used - alone, task.weight);
+        let clock = &mut self.clocks[task.dom];
+        *clock = (*clock).max(reached);
+    }
+
+    /// Which CPUs it may use. BPF tells how many; when those are not all, the kernel is asked which.
+    fn note_usable(&mut self, slot: u32, queued: &Queued) {
+        let all = self.places.nr_cpu_ids() as u64;
+        if queued.nr_cpus_allowed >= all {
+            let nodes = self.places.shape.nodes();
+            let task = self.tasks.get_mut(slot);
+            task.usable = Usable::All;
+            task.nodes = u64::MAX >> (64 - nodes.min(64));
+            return;
+        }
+        let mut set = match std::mem::take(&mut self.tasks.get_mut(slot).usable) {
+            Usable::Some(set) => set,
+            Usable::All => CpuSet::below(self.places.nr_cpu_ids()),
+        };
+        let known = self.facts.affinity(queued.pid, &mut set);
+        let here = |places: &Places| {
+            (0..places.nr_cpus())
+                .filter(|&cpu| set.contains(places.place(cpu).id))
+                .count()
+        };
+        let named = here(&self.places);
+        // Fewer than its affinity names: it is kept where it is for a moment (migration disabled).
+        if !known || named == 0 || (queued.nr_cpus_allowed == 1 && named > 1) {
+            set = CpuSet::of([queued.cpu]);
+        }
+        let everywhere = known && named == self.places.nr_cpus() && queued.nr_cpus_allowed > 1;
+        let nodes = (0..self.places.nr_cpus()).fold(0u64, |nodes, cpu| {
+            let place = self.places.place(cpu);
+            nodes | u64::from(set.contains(place.id)) << place.node
+        });
+        let task = self.tasks.get_mut(slot);
+        task.nodes = nodes;
+        task.usable = match everywhere {
+            true => Usable::All,
+            false => Usable::Some(set),
+        };
+    }
+
+    /// Give the task to the CPU, and count it there.
+    fn give(&mut self, slot: u32, cpu: usize, woken: bool) -> Placed {
+        let place = self.places.place(cpu);
+        let (from, had_run) = (self.tasks.get(slot).llc, self.tasks.get(slot).start_ts > 0);
+        if had_run && from != place.llc {
+            let same_node = usize::from(self.places.shape.llc_node[from]) == place.node;
+            self.tally.migrated(same_node);
+        }
+        self.count_as(slot, Counted::On(cpu));
+        let running = self.counts.running_in(place.llc);
+        let weight = self.places.shape.llc_weight[place.llc];
+        let slices = (self.times.slice_ns, self.times.slice_min_ns);
+        let slice_ns = slice_among(running, weight, slices);
+        let clock = self.clocks[cpu];
+        let slice = self.times.slice_ns as i64;
+        let before = self.clocks[self.tasks.get(slot).dom];
+        let task = self.tasks.get_mut(slot);
+        if task.dom != cpu {
+            task.vtime += clock - before;
+            task.dom = cpu;
+        }
+        if woken {
+            task.vtime = task.vtime.max(clock - slice);
+        }
+        task.vtime = task.vtime.min(clock + MAX_DEBT_SLICES * slice);
+        task.slice_ns = slice_ns;
+        Placed {
+            cpu: place.id,
+            slice_ns,
+            vtime: task.vtime as u64,
+        }
+    }
+
+    /// Look at a task that is believed to be on a CPU, unless that was known a moment ago or there have been
+    /// enough looks. Afterwards it is counted by what is known.
+    pub(super) fn look(&mut self, slot: u32, now: u64) {
+        let task = self.tasks.get(slot);
+        if now.saturating_sub(task.known_at) < FRESH_NS || self.looks == 0 {
+            return;
+        }
+        self.looks -= 1;
+        self.look_anyway(slot, now);
+    }
+
+    fn look_anyway(&mut self, slot: u32, now: u64) {
+        self.tally.looks += 1;
+        let task = self.tasks.get(slot);
+        let Some(seen) = self.facts.look(task.pid) else {
+            self.forget(slot);
+            return;
+        };
+        let (last, newborn) = (task.cpu, task.born_at.is_some());
+        let cpu = self.places.by_id(seen.cpu).unwrap_or(last);
+        if seen.runnable {
+            self.tasks.get_mut(slot).known_at = now;
+            // BPF has put it elsewhere.
+            self.count_as(slot, Counted::On(cpu));
+        } else if newborn && self.is_newborn(slot, now) {
+            let llc = self.places.place(cpu).llc;
+            self.count_as(slot, Counted::Newborn(llc));
+        } else {
+            self.tasks.get_mut(slot).born_at = None;
+            self.uncount(slot);
+        }
+    }
+
+    /// Young, and has hardly run.
+    fn is_newborn(&mut self, slot: u32, now: u64) -> bool {
+        let task = self.tasks.get(slot);
+        let young = task
+            .born_at
+            .is_some_and(|born| now < born.saturating_add(self.times.newborn_ns));
+        let ran = |facts: &mut F, pid| facts.runtime_ns(pid).unwrap_or(u64::MAX);
+        let (charged, pid) = (task.charged_ns, task.pid);
+        young
+            && charged < self.times.newborn_work_ns
+            && ran(&mut self.facts, pid) < self.times.newborn_work_ns
+    }
+
+    /// Look at all that are believed to run, as far as the budget goes; those who had no turn this time are
+    /// first the next.
+    pub(super) fn sample(&mut self, now: u64) {
+        let cpus = self.places.nr_cpus();
+        let mut left = LOOKS_FOR_SAMPLE;
+        for _ in 0..cpus {
+            self.turn = (self.turn + 1) % cpus;
+            let mut i = self.counts.on(self.turn).len();
+            while i > 0 && left > 0 {
+                i -= 1;
+                let Some(&slot) = self.counts.on(self.turn).get(i) else {
+                    continue;
+                };
+                if now.saturating_sub(self.tasks.get(slot).known_at) >= FRESH_NS {
+                    left -= 1;
+                    self.look_anyway(slot, now);
+                }
+            }
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Nobody is there, as far as is known.
+    pub(super) fn is_empty(&self, cpu: usize) -> bool {
+        self.counts.on(cpu).is_empty()
+    }
+
+    /// Look at who was given to the CPU: is nobody there?
+    pub(super) fn look_at_cpu(&mut self, cpu: usize, now: u64) -> bool {
+        let mut i = self.counts.on(cpu).len();
+        while i > 0 {
+            i -= 1;
+            if let Some(&slot) = self.counts.on(cpu).get(i) {
+                self.look(slot, now);
+            }
+        }
+        self.is_empty(cpu)
+    }
+
+    pub(super) fn may_use(&self, slot: u32, cpu: usize) -> bool {
+        self.tasks.get(slot).usable.has(self.places.place(cpu).id)
+    }
+
+    /// As the last argument of a search: so many looks, not more.
+    pub(super) fn looks_for_one(&self) -> u32 {
+        LOOKS_FOR_ONE.min(self.looks)
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is asked about single tasks, because nobody tells: whether one still runs, how long it has run, which
+//! CPUs it may use, whose thread it is.
+//!
+//! Each question is one small file below /proc, or one system call, and none waits for another task.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+/// What [`Facts::look`] sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// It runs, or waits for a CPU.
+    pub runnable: bool,
+    /// The CPU that it is on or was on last, by the kernel's id.
+    pub cpu: u32,
+}
+
+/// A set of CPUs by the kernel's ids.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CpuSet(Vec<u64>);
+
+impl CpuSet {
+    /// An empty one with room for the ids below `cpus`.
+    pub fn below(cpus: usize) -> Self {
+        Self(vec![0; cpus.div_ceil(64)])
+    }
+
+    pub fn of(ids: impl IntoIterator<Item = u32>) -> Self {
+        let mut set = Self::default();
+        for id in ids {
+            let word = id as usize / 64;
+            if word >= set.0.len() {
+                set.0.resize(word + 1, 0);
+            }
+            set.0[word] |= 1 << (id % 64);
+        }
+        set
+    }
+
+    pub fn contains(&self, id: u32) -> bool {
+        let word = self.0.get(id as usize / 64).copied().unwrap_or(0);
+        word >> (id % 64) & 1 == 1
+    }
+
+    /// The calling thread may use these CPUs and no others from now on; it is on one of them then.
+    ///
+    /// # Errors
+    /// The kernel's: none of them can be used.
+    pub fn confine_this_thread(&self) -> io::Result<()> {
+        let size = self.0.len() * size_of::<u64>();
+        let words = self.0.as_ptr().cast::<libc::c_ulong>();
+        // SAFETY: the kernel reads `size` bytes there.
+        match unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size, words) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// See the module. `tid` is a thread's id; `None`, or `false`, means that it is gone.
+pub trait Facts {
+    fn look(&mut self, tid: i32) -> Option<Look>;
+    /// CPU time since its birth, in ns.
+    fn runtime_ns(&mut self, tid: i32) -> Option<u64>;
+    /// The CPUs that its affinity names, those that are online; `set` has room for all.
+    fn affinity(&mut self, tid: i32, set: &mut CpuSet) -> bool;
+    /// Its process.
+    fn tgid(&mut self, tid: i32) -> Option<i32>;
+}
+
+/// The running kernel's answers.
+#[derive(Debug)]
+pub struct Proc {
+    text: Box<[u8]>,
+}
+
+/// The beginning of `status` has what is asked for, and the others are shorter.
+const ROOM: usize = 2048;
+
+impl Default for Proc {
+    fn default() -> Self {
+        Self {
+            text: vec![0; ROOM].into(),
+        }
+    }
+}
+
+impl Proc {
+    /// Whether this kernel keeps the CPU times of [`Facts::runtime_ns`].
+    pub fn knows_runtime(&mut self) -> bool {
+        let own = std::process::id() as i32;
+        self.runtime_ns(own).is_some_and(|ns| ns > 0)
+    }
+
+    /// The beginning of a file of a thread.
+    fn read(&mut self, tid: i32, name: &str) -> Option<&str> {
+        let mut path = [0u8; 48];
+        let mut rest = &mut path[..];
+        write!(rest, "/proc/{tid}/{name}").ok()?;
+        let left = rest.len();
+        let path = std::str::from_utf8(&path[..path.len() - left]).ok()?;
+        let length = read_once(path, &mut self.text).ok()?;
+        // A name in it may be anything; what follows is plain.
+        Some(plain_end(&self.text[..length]))
+    }
+}
+
+fn read_once(path: &str, text: &mut [u8]) -> io::Result<usize> {
+    File::open(path)?.read(text)
+}
+
+/// The longest end that is text.
+fn plain_end(bytes: &[u8]) -> &str {
+    let odd = bytes.iter().rposition(|byte| !byte.is_ascii());
+    std::str::from_utf8(&bytes[odd.map_or(0, |at| at + 1)..]).unwrap_or("")
+}
+
+/// `PID (NAME) STATE PPID ...`; the name may have brackets and blanks in it.
+fn parse_stat(text: &str) -> Option<Look> {
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    // The 39th field of the line.
+    let cpu = fields.nth(35)?.parse().ok()?;
+    Some(Look {
+        runnable: state == "R",
+        cpu,
+    })
+}
+
+impl Facts for Proc {
+    fn look(&mut self, tid: i32) -> Option<Look> {
+        parse_stat(self.read(tid, "stat")?)
+    }
+
+    fn runtime_ns(&mut self, tid: i32) -> Option<u64> {
+        let text = self.read(tid, "schedstat")?;
+        text.split_ascii_whitespace().next()?.parse().ok()
+    }
+
+    fn affinity(&mut self, tid: i32, set: &mut CpuSet) -> bool {
+        let size = set.0.len() * size_of::<u64>();
+        // SAFETY: the kernel writes at most `size` bytes there, of words.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_sched_getaffinity,
+                tid,
+                size,
+                set.0.as_mut_ptr().cast::<libc::c_ulong>(),
+            )
+        };
+        if done < 0 {
+            return false;
+        }
+        // The kernel writes its own number of words, which can be fewer.
+        let words = done as usize / size_of::<u64>();
+        set.0.iter_mut().skip(words).for_each(|word| *word = 0);
+        true
+    }
+
+    fn tgid(&mut self, tid: i32) -> Option<i32> {
+        let text = self.read(tid, "status")?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+        line.trim().parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_and_cpu_of_a_line() {
+        let rest = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 \
+                    32 33 34 35";
+        let line = |state, cpu| format!("17 (a) b (c)) {state} {rest} {cpu} 0 0 0 0\n");
+        let look = |runnable, cpu| Some(Look { runnable, cpu });
+        assert_eq!(parse_stat(&line("R", 12)), look(true, 12));
+        assert_eq!(parse_stat(&line("S", 0)), look(false, 0));
+        assert_eq!(parse_stat(&line("D", 3)), look(false, 3));
+        assert_eq!(parse_stat("17 (a"), None);
+        assert_eq!(parse_stat("17 (a) R 1"), None);
+    }
+
+    #[test]
+    fn a_name_may_be_no_text() {
+        assert_eq!(plain_end(b"1 (\xff\xc3) R 2"), ") R 2");
+        assert_eq!(plain_end(b"all"), "all");
+    }
+
+    #[test]
+    fn sets_of_cpus() {
+        let set = CpuSet::of([0, 63, 64, 200]);
+        assert!([0, 63, 64, 200].into_iter().all(|id| set.contains(id)));
+        assert!(
+            [1, 62, 65, 199, 201, 9999]
+                .into_iter()
+                .all(|id| !set.contains(id))
+        );
+    }
+
+    #[test]
+    fn the_kernel_answers_for_this_thread() {
+        let mut proc = Proc::default();
+        // SAFETY: takes nothing.
+        let tid = unsafe { libc::gettid() };
+        let look = proc.look(tid).unwrap();
+        assert!(look.runnable);
+        assert_eq!(proc.tgid(tid), Some(std::process::id() as i32));
+        assert!(proc.runtime_ns(tid).is_some());
+        let mut set = CpuSet::below(4096);
+        set.0.fill(u64::MAX);
+        assert!(proc.affinity(tid, &mut set) && set.contains(look.cpu));
+        assert!(!set.contains(4095), "words that the kernel does not write");
+        assert_eq!(proc.look(i32::MAX), None);
+        assert_eq!(proc.tgid(i32::MAX), None);
+        assert!(!proc.affinity(i32::MAX, &mut set));
+    }
+}

@@ -28,6 +28,11 @@ const MAX_DEBT_SLICES: i64 = 100;
 /// Where the clocks of queues begin: before it is room for those who come late.
 const CLOCK_START: i64 = 1 << 40;
 
+/// The CPU of a task that has not come back is woken after this time, then after twice this, and so on for so many
+/// times.
+const WAKE_AFTER_NS: u64 = 20_000_000;
+const WAKE_DOUBLED: u32 = 5;
+
 /// Looks for one placement, beyond the CPU where the task was; ...
 const LOOKS_FOR_ONE: u32 = 8;
 /// ... for all between two calls of [`Dispatcher::begin`]; ...
@@ -135,6 +140,27 @@ impl<F: Facts> Dispatcher<F> {
         self.settled = true;
     }
 
+    /// Count again ([`Counts::audit`]).
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn audit(&self) -> Result<(), String> {
+        self.counts.audit(&self.places, &self.tasks)
+    }
+
+    /// c of each node, as far as is known.
+    pub fn committed(&self) -> Vec<u32> {
+        let nodes = 0..self.places.shape.nodes();
+        nodes
+            .map(|node| self.counts.committed_on(&self.places, node))
+            .collect()
+    }
+
+    /// Tasks that have a slot.
+    pub fn tasks_known(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// The fork placements since the last call.
     pub fn take_forks(&mut self) -> impl Iterator<Item = ForkRecord> {
         self.forks.iter_mut().flat_map(|forks| forks.drain(..))
@@ -171,7 +197,7 @@ impl<F: Facts> Dispatcher<F> {
             self.uncount(slot);
             self.place_again(slot, prev, now)
         };
-        self.give(slot, cpu, woken)
+        self.give(slot, cpu, woken, now)
     }
 
     /// Where it was, for a slice.
@@ -285,7 +311,7 @@ impl<F: Facts> Dispatcher<F> {
     }
 
     /// Give the task to the CPU, and count it there.
-    fn give(&mut self, slot: u32, cpu: usize, woken: bool) -> Placed {
+    fn give(&mut self, slot: u32, cpu: usize, woken: bool, now: u64) -> Placed {
         let place = self.places.place(cpu);
         let (from, had_run) = (self.tasks.get(slot).llc, self.tasks.get(slot).start_ts > 0);
         if had_run && from != place.llc {
@@ -310,6 +336,7 @@ impl<F: Facts> Dispatcher<F> {
         }
         task.vtime = task.vtime.min(clock + MAX_DEBT_SLICES * slice);
         task.slice_ns = slice_ns;
+        (task.given_at, task.woken) = (now, 0);
         Placed {
             cpu: place.id,
             slice_ns,
@@ -383,6 +410,27 @@ impl<F: Facts> Dispatcher<F> {
             }
             if left == 0 {
                 return;
+            }
+        }
+    }
+
+    /// The CPUs, by the kernel's ids, that a task was given to a while ago that has not come back; they are to be
+    /// woken. BPF wakes a CPU just before it puts a task into that CPU's queue: one that falls asleep in
+    /// between lets the task lie. For those that are awake it means nothing.
+    pub fn overdue(&mut self, now: u64, mut wake: impl FnMut(u32)) {
+        for cpu in 0..self.places.nr_cpus() {
+            let mut late = false;
+            for &slot in self.counts.on(cpu) {
+                let task = self.tasks.get_mut(slot);
+                let wait = WAKE_AFTER_NS << task.woken.min(WAKE_DOUBLED);
+                if now.saturating_sub(task.given_at) >= wait {
+                    task.given_at = now;
+                    task.woken += 1;
+                    late = true;
+                }
+            }
+            if late {
+                wake(self.places.place(cpu).id);
             }
         }
     }

@@ -64,6 +64,9 @@ pub struct Task {
     pub charged_ns: u64,
     /// When it was last known to be runnable.
     pub known_at: u64,
+    /// When it was given to its CPU, or that CPU was last woken for it, and how often that was.
+    pub given_at: u64,
+    pub woken: u32,
     /// As BPF told when it was last queued.
     pub enq_cnt: u64,
     pub start_ts: u64,

@@ -15,7 +15,7 @@ use scx_ballast::daemon::announce;
 use scx_ballast::kernel::check::{CheckError, running_scheduler};
 use scx_ballast::machine::Machine;
 use scx_ballast::observe::{self, Answer, Request, Tally, Trace};
-use scx_ballast::user::dispatcher::{Dispatcher, Placed, Queued, Times};
+use scx_ballast::user::dispatcher::{Dispatcher, Queued, Times};
 use scx_ballast::user::facts::Proc;
 use scx_ballast::user::launch::{PROGRAM, check_machine};
 use scx_ballast::user::places::Places;
@@ -43,6 +43,12 @@ fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// The CPU that this thread runs on, by the kernel's id.
+fn own_cpu() -> u32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::sched_getcpu() }.max(0) as u32
+}
+
 /// Everything while it runs.
 struct Serving<'a> {
     args: &'a RunArgs,
@@ -54,6 +60,9 @@ struct Serving<'a> {
     trace: Option<RefCell<Trace>>,
     /// Placements for which there was no room in the buffer.
     backlog: VecDeque<DispatchedTask>,
+    /// CPUs to wake ([`Dispatcher::overdue`]): those of the last placements, as soon as these are carried out.
+    wake: Vec<u32>,
+    bell: i32,
     visits: Sender<u32>,
     beat_ns: u64,
     next_sample: u64,
@@ -67,11 +76,13 @@ impl Serving<'_> {
     /// One call of BPF for this program: place what is queued, and what else is due.
     fn cycle(&mut self) -> Result<()> {
         let began = now();
+        let own_cpu = own_cpu();
         self.dispatcher.begin(began);
         self.empty_backlog();
+        self.ring();
         for _ in 0..BATCH {
             match self.bpf.dequeue_task() {
-                Ok(Some(task)) => self.place(&task),
+                Ok(Some(task)) => self.place(&task, own_cpu),
                 Ok(None) => break,
                 Err(errno) => anyhow::bail!("reading the queued tasks: error {errno}"),
             }
@@ -85,13 +96,15 @@ impl Serving<'_> {
         if began >= self.next_sample {
             self.next_sample = began + self.beat_ns;
             self.sample();
+            let wake = &mut self.wake;
+            self.dispatcher.overdue(now(), |cpu| wake.push(cpu));
         }
-        let pending = self.backlog.len() as u64;
+        let pending = (self.backlog.len() + self.wake.len()) as u64;
         self.bpf.notify_complete(pending);
         Ok(())
     }
 
-    fn place(&mut self, task: &QueuedTask) {
+    fn place(&mut self, task: &QueuedTask, own_cpu: u32) {
         let queued = Queued {
             pid: task.pid,
             cpu: task.cpu.max(0) as u32,
@@ -104,18 +117,21 @@ impl Serving<'_> {
             enq_cnt: task.enq_cnt,
         };
         let placed = self.dispatcher.place(&queued, now());
-        self.send(task, placed);
-    }
-
-    fn send(&mut self, task: &QueuedTask, placed: Placed) {
-        let dispatched = DispatchedTask {
+        // Its own CPU serves its queue when this program leaves it.
+        if placed.cpu != own_cpu && !self.wake.contains(&placed.cpu) {
+            self.wake.push(placed.cpu);
+        }
+        self.dispatch(DispatchedTask {
             cpu: placed.cpu as i32,
             slice_ns: placed.slice_ns,
             vtime: placed.vtime,
             ..DispatchedTask::new(task)
-        };
-        if !self.backlog.is_empty() || self.bpf.dispatch_task(&dispatched).is_err() {
-            self.backlog.push_back(dispatched);
+        });
+    }
+
+    fn dispatch(&mut self, task: DispatchedTask) {
+        if !self.backlog.is_empty() || self.bpf.dispatch_task(&task).is_err() {
+            self.backlog.push_back(task);
         }
     }
 
@@ -125,6 +141,22 @@ impl Serving<'_> {
                 self.backlog.push_front(task);
                 return;
             }
+        }
+    }
+
+    /// Wake CPUs: BPF wakes the CPU that a task is given to, so a thread that always sleeps is given to it, of
+    /// which there is nothing else to carry out.
+    fn ring(&mut self) {
+        for cpu in std::mem::take(&mut self.wake) {
+            self.dispatch(DispatchedTask {
+                pid: self.bell,
+                cpu: cpu as i32,
+                flags: 0,
+                slice_ns: self.args.slice_us * 1000,
+                vtime: 0,
+                // Never an earlier turn than BPF knows of.
+                enq_cnt: u64::MAX,
+            });
         }
     }
 
@@ -185,6 +217,8 @@ struct Helpers {
     visits: Sender<u32>,
     restart: Sender<()>,
     beat: Duration,
+    /// Thread id.
+    bell: i32,
 }
 
 fn start_helpers(args: &RunArgs) -> Result<Helpers> {
@@ -206,6 +240,7 @@ fn start_helpers(args: &RunArgs) -> Result<Helpers> {
         visits: threads::start_visitor(args.partial)?,
         restart: threads::start_restarter()?,
         beat,
+        bell: threads::start_bell(args.partial)?,
     };
     threads::start_beat(beat, args.partial)?;
     if let (Some(interval), false) = (args.stats, again) {
@@ -273,6 +308,8 @@ pub fn run(args: &RunArgs) -> Result<()> {
         balanced: Tally::default(),
         trace: trace.map(RefCell::new),
         backlog: VecDeque::with_capacity(1024),
+        wake: Vec::with_capacity(1024),
+        bell: helpers.bell,
         visits: helpers.visits,
         beat_ns: helpers.beat.as_nanos() as u64,
         next_sample: 0,

@@ -6,7 +6,8 @@
 //! main thread, and while it waited for that it could hold the lock of the allocator, for which the main thread
 //! would then wait.
 //!
-//! The beat and the visitor are ordinary tasks, because being queued is what they are for.
+//! The beat, the bell and the visitor are ordinary tasks, because being queued or given to a CPU is what they are
+//! for.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -83,6 +84,22 @@ pub fn start_beat(beat: Duration, partial: bool) -> Result<()> {
     };
     let thread = Builder::new().name("beat".into()).spawn(run);
     thread.map(drop).context("starting the beat")
+}
+
+/// A thread that sleeps for ever; returns its id. See `Serving::ring`.
+pub fn start_bell(partial: bool) -> Result<i32> {
+    let (sender, receiver) = bounded::<Result<i32>>(1);
+    let run = move || {
+        // SAFETY: takes nothing.
+        let own = unsafe { libc::gettid() };
+        let _ = sender.send(be_ordinary(partial).map(|()| own));
+        loop {
+            std::thread::park();
+        }
+    };
+    let thread = Builder::new().name("bell".into()).spawn(run);
+    thread.context("starting the bell")?;
+    receiver.recv().context("the bell has ended")?
 }
 
 /// A thread that goes to each CPU that it is sent. There it waits behind the task that runs, which makes BPF queue

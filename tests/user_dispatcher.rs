@@ -319,6 +319,24 @@ fn looks_are_made_where_they_decide_something() {
     );
 }
 
+/// A task that waits where it was given to still has the CPU where it was before; after a second it must have run.
+#[test]
+fn who_waits_is_counted_where_it_was_given_to() {
+    let mut world = World::small();
+    let mut balancing = Balancing::new(&Shape::of(&world.machine), &world.limits, 100);
+    world.fork(10, 0);
+    world.later(MS);
+    let child = world.fork(11, 0);
+    assert_eq!(world.node(child), 1);
+    world.with(11, |task| task.cpu = 0);
+    world.later(MS);
+    world.user.take_sample(&mut balancing, world.now);
+    assert_eq!(world.user.committed(), [1, 1]);
+    world.later(1000 * MS);
+    world.user.take_sample(&mut balancing, world.now);
+    assert_eq!(world.user.committed(), [2, 0], "BPF has put it there");
+}
+
 #[test]
 fn affinity_holds_and_is_asked_for_only_when_it_is_narrow() {
     let mut world = World::small();

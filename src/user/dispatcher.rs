@@ -28,6 +28,9 @@ const MAX_DEBT_SLICES: i64 = 100;
 /// Where the clocks of queues begin: before it is room for those who come late.
 const CLOCK_START: i64 = 1 << 40;
 
+/// Whoever is seen on another CPU than the one that it was given to so long ago does not wait any more.
+const BOUNCED_AFTER_NS: u64 = 1_000_000_000;
+
 /// The CPU of a task that has not come back is woken after this time, then after twice this, and so on for so many
 /// times.
 const WAKE_AFTER_NS: u64 = 20_000_000;
@@ -336,7 +339,7 @@ impl<F: Facts> Dispatcher<F> {
         }
         task.vtime = task.vtime.min(clock + MAX_DEBT_SLICES * slice);
         task.slice_ns = slice_ns;
-        (task.given_at, task.woken) = (now, 0);
+        (task.given_at, task.woken_at, task.woken) = (now, now, 0);
         Placed {
             cpu: place.id,
             slice_ns,
@@ -362,11 +365,14 @@ impl<F: Facts> Dispatcher<F> {
             self.forget(slot);
             return;
         };
-        let (last, newborn) = (task.cpu, task.born_at.is_some());
-        let cpu = self.places.by_id(seen.cpu).unwrap_or(last);
+        let (given, newborn) = (task.cpu, task.born_at.is_some());
+        let cpu = self.places.by_id(seen.cpu).unwrap_or(given);
+        let waits = now.saturating_sub(task.given_at) < BOUNCED_AFTER_NS;
         if seen.runnable {
             self.tasks.get_mut(slot).known_at = now;
-            // BPF has put it elsewhere.
+            // While it waits it still has the CPU where it was. After a while it must have run: there, because
+            // BPF has put it there.
+            let cpu = if waits { given } else { cpu };
             self.count_as(slot, Counted::On(cpu));
         } else if newborn && self.is_newborn(slot, now) {
             let llc = self.places.place(cpu).llc;
@@ -423,8 +429,8 @@ impl<F: Facts> Dispatcher<F> {
             for &slot in self.counts.on(cpu) {
                 let task = self.tasks.get_mut(slot);
                 let wait = WAKE_AFTER_NS << task.woken.min(WAKE_DOUBLED);
-                if now.saturating_sub(task.given_at) >= wait {
-                    task.given_at = now;
+                if now.saturating_sub(task.woken_at) >= wait {
+                    task.woken_at = now;
                     task.woken += 1;
                     late = true;
                 }

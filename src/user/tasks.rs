@@ -64,8 +64,9 @@ pub struct Task {
     pub charged_ns: u64,
     /// When it was last known to be runnable.
     pub known_at: u64,
-    /// When it was given to its CPU, or that CPU was last woken for it, and how often that was.
+    /// When it was given to its CPU; when that or this CPU's last waking for it was, and how often it was woken.
     pub given_at: u64,
+    pub woken_at: u64,
     pub woken: u32,
     /// As BPF told when it was last queued.
     pub enq_cnt: u64,

@@ -175,7 +175,7 @@ mod tests {
         let mut tasks = Table::new(4);
         let mut counts = Counts::new(&places);
         let (a, b) = (tasks.add(10).unwrap(), tasks.add(11).unwrap());
-        let mut count = |counts: &mut Counts, tasks: &mut Table, slot, to, until| {
+        let count = |counts: &mut Counts, tasks: &mut Table, slot, to, until| {
             counts.count_as((&places, tasks), slot, to, until);
             counts.audit(&places, tasks).unwrap();
         };

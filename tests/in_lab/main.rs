@@ -35,7 +35,7 @@ mod running {
     mod daemon;
     mod fairness;
     mod first_touch;
-    mod forks;
+    pub mod forks;
     mod locality;
     mod memory;
     mod moves;
@@ -53,4 +53,5 @@ mod starting {
     mod output;
     mod refusals;
     mod rules;
+    mod user;
 }

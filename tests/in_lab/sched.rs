@@ -38,6 +38,8 @@ pub struct Sched {
     kmsg: Kmsg,
     /// Taken when it is checked.
     trace: Option<TraceFile>,
+    /// It places tasks itself.
+    needed: bool,
 }
 
 impl Sched {
@@ -62,7 +64,13 @@ impl Sched {
             log,
             kmsg,
             trace: Some(trace),
+            needed: args.contains(&"user"),
         }
+    }
+
+    /// Nothing is scheduled while it is stopped: the user dispatcher.
+    pub fn is_needed(&self) -> bool {
+        self.needed
     }
 
     /// Start it and wait until it is loaded.
@@ -201,6 +209,9 @@ impl Drop for Sched {
 /// that includes what the host takes from an emulated CPU. Locality has tests of its own, and moves what the
 /// others are about: their tasks' memory is where the driver was when it forked them.
 pub const SHARED_FLAGS: [&str; 4] = ["--newborn-work-us", "100000", "--locality", "off"];
+
+/// The user dispatcher, for the same slow CPUs.
+pub const SCHED_USER: [&str; 4] = ["--dispatcher", "user", "--newborn-work-us", "100000"];
 
 /// The scheduler that most tests share.
 static SHARED: Mutex<Option<Sched>> = Mutex::new(None);

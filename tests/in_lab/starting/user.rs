@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `--dispatcher user`: every task passes through the other program. What it decides is checked by the replay of its
+//! trace whenever it ends normally, as with the kernel dispatcher.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+
+use crate::client::Client;
+use crate::guest::{
+    ms, must, nodes, online, read, remark, secs, soak, state, wait_for_state, within,
+};
+use crate::rules::Rules;
+use crate::running::forks::uneven_bursts;
+use crate::sched::{EXIT, SCHED_USER, Sched, binary, with_none, with_own};
+use crate::tasks::{Quiet, Task, confine, release, settle, shares};
+
+/// Messages, twice as many hogs as CPUs, pinned sleepers beside hogs: everybody has his share, and it answers.
+#[test]
+#[ignore = "runs in the lab"]
+fn schedules() {
+    with_own(&SCHED_USER, |sched| {
+        assert!(read("/sys/kernel/sched_ext/root/ops").starts_with("scx_ballast_user_"));
+        let mut client = Client::connect();
+        must("hackbench -g 2 -l 50");
+        let cpus = online();
+        let tasks: Vec<Task> = cpus.iter().chain(&cpus).map(|_| Task::free_hog()).collect();
+        settle(&tasks);
+        let found = shares(&tasks, secs(5));
+        let least = found.iter().copied().fold(1.0, f64::min);
+        assert!(least > 0.1, "{found:?}");
+        remark(&format!("least {least:.2}"));
+        let first = *cpus.first().unwrap();
+        let pinned = Task::periodic(ms(1), ms(20));
+        confine(pinned.pid(), [first]).unwrap();
+        let before = pinned.cpu_time();
+        sleep(secs(4));
+        let ran = pinned.cpu_time() - before;
+        assert!(ran > ms(20), "a pinned sleeper beside hogs ran for {ran:?}");
+        drop((tasks, pinned));
+        let stats = client.top();
+        assert!(stats.fork_local + stats.fork_remote > 40, "{stats:?}");
+        assert!(stats.idle_prev > 0 && stats.queued_cpu > 0, "{stats:?}");
+        assert_eq!(stats.tasks_unseen, 0, "{stats:?}");
+        sched.assert_well();
+        remark(&format!("daemon's CPU time {} us", stats.daemon_cpu_us));
+    });
+}
+
+/// The kernel dispatcher's bursts. What it counts is what it last looked at, so more of them are uneven.
+#[test]
+#[ignore = "runs in the lab"]
+fn bursts_of_forks() {
+    with_own(&SCHED_USER, |sched| {
+        for tasks in [4, 8] {
+            let (bad, judged) = uneven_bursts(sched, &Rules::ballast(), tasks, false);
+            assert!(
+                bad.len() * 2 <= judged,
+                "uneven of {judged}:\n{}",
+                bad.join("\n")
+            );
+        }
+    });
+}
+
+/// Hogs that were pinned to one node are evened out once they may go, each of them alone on its CPU.
+#[test]
+#[ignore = "runs in the lab"]
+fn an_imbalance_is_evened_out() {
+    with_own(&SCHED_USER, |_| {
+        let rules = Rules::ballast();
+        let first = nodes()[0].cpus.clone();
+        let _quiet = Quiet::machine();
+        let hogs: Vec<Task> = first.iter().map(|_| Task::hog(first.clone())).collect();
+        settle(&hogs);
+        let mut client = Client::connect();
+        sleep(secs(2));
+        let pinned = client.top();
+        assert_eq!(pinned.moved, 0, "{pinned:?}");
+        release(hogs.iter().map(Task::pid));
+        let counts = within(secs(2), || match rules.tasks_per_node(&hogs) {
+            counts if rules.tolerated(&counts) => Ok(counts),
+            counts => Err(format!("still {counts:?}")),
+        });
+        let stats = client.top();
+        assert!(stats.moves_excess > 0 && stats.moved > 0, "{stats:?}");
+        remark(&format!("{counts:?}, {} moves", stats.moved));
+    });
+}
+
+/// SIGSTOP: nothing is scheduled that is queued, so the kernel's watchdog ends the scheduler and EEVDF takes over;
+/// continued, the program says so and ends with status 1.
+#[test]
+#[ignore = "runs in the lab"]
+fn stopped() {
+    with_none(|| {
+        let mut sched = Sched::start(&SCHED_USER);
+        let load: Vec<Task> = online().iter().map(|_| Task::sleeper(ms(10))).collect();
+        sleep(secs(1));
+        sched.signal(libc::SIGSTOP);
+        wait_for_state("disabled", secs(2));
+        // They are somebody else's again.
+        must("hackbench -g 1 -l 20");
+        assert!(load.iter().all(|task| task.cpu_time() > ms(0)));
+        sched.signal(libc::SIGCONT);
+        let status = sched.wait(secs(2));
+        let log = sched.log();
+        assert_eq!(status.code(), Some(1), "{status}\n{log}");
+        assert!(log.contains(EXIT) && log.contains("stall"), "{log}");
+        assert!(!log.contains("panicked"), "{log}");
+    });
+}
+
+#[test]
+#[ignore = "runs in the lab"]
+fn killed_under_load() {
+    with_none(|| {
+        let sched = Sched::start(&SCHED_USER);
+        let mut load = Command::new("hackbench")
+            .args(["-g", "2", "-l", "300"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        sleep(ms(500));
+        sched.kill();
+        assert!(load.wait().unwrap().success());
+    });
+}
+
+/// Its memory is locked, and what it asks the kernel for does not wait for I/O.
+#[test]
+#[ignore = "runs in the lab"]
+fn memory_pressure() {
+    with_own(&SCHED_USER, |_| {
+        let mut client = Client::connect();
+        let seconds = soak(8, 120);
+        must(&format!(
+            "stress-ng --quiet --temp-path /tmp --vm 2 --vm-bytes 90% --vm-method zero-one --vm-keep \
+             --oomable --timeout {seconds}s"
+        ));
+        let stats = client.top();
+        assert_eq!(stats.daemon_major_faults, 0, "{stats:?}");
+        remark(&format!("daemon's CPU time {} us", stats.daemon_cpu_us));
+    });
+}
+
+/// A CPU goes and comes back: the same process loads again, although its main thread may have no new memory.
+#[test]
+#[ignore = "runs in the lab"]
+fn hotplug() {
+    with_own(&SCHED_USER, |sched| {
+        let pid = sched.pid();
+        let cpu = *online().last().unwrap();
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+        for (loads, on) in [(2, "0"), (3, "1")] {
+            fs::write(&path, on).unwrap();
+            sched.wait_until_ready(loads);
+            sched.assert_well();
+        }
+        assert_eq!(sched.pid(), pid);
+    });
+}
+
+/// Flags that it could not follow: one line, status 2, nothing loaded.
+#[test]
+#[ignore = "runs in the lab"]
+fn refusals() {
+    with_none(|| {
+        for flags in [["--locality", "sampled"], ["--pull-delay-us", "100"]] {
+            let mut command = Command::new(binary());
+            let output = command.args(SCHED_USER).args(flags).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{text}");
+            assert!(
+                text.contains(flags[0]) && text.lines().count() == 1,
+                "{text}"
+            );
+            assert_eq!(state(), "disabled");
+        }
+    });
+}

@@ -228,7 +228,7 @@ pub struct LocalityArgs {
     pub locality: LocalityMode,
 
     /// CPU time for finding out where memory is: so much in each second, on the whole machine.
-    #[arg(long, value_name = "USEC", default_value_t = 20_000,
+    #[arg(long, value_name = "USEC", default_value_t = DEFAULT_LOOK_BUDGET_US,
           value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub look_budget_us: u32,
 
@@ -254,6 +254,7 @@ pub enum DispatcherKind {
 /// Defaults of flags that the user dispatcher has no use for.
 pub const DEFAULT_PULL_DELAY_US: u64 = 500;
 pub const DEFAULT_SYNC_US: u64 = 100;
+pub const DEFAULT_LOOK_BUDGET_US: u32 = 20_000;
 
 /// What the scheduler decides by, on the real machine and in the simulator.
 #[derive(Debug, Clone, Args)]

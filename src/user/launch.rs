@@ -8,7 +8,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::cli::{DEFAULT_PULL_DELAY_US, DEFAULT_SYNC_US, LocalityMode, RunArgs, UsageError};
+use crate::cli::{
+    DEFAULT_LOOK_BUDGET_US, DEFAULT_PULL_DELAY_US, DEFAULT_SYNC_US, LocalityMode, RunArgs,
+    UsageError,
+};
 use crate::machine::Machine;
 
 /// The other program, beside this one.
@@ -39,7 +42,10 @@ pub fn check_flags(args: &RunArgs) -> Result<(), UsageError> {
     if args.locality.migrate_memory {
         return not("--migrate-memory", memory);
     }
-    if args.pull_delay_us != DEFAULT_PULL_DELAY_US {
+    if args.locality.look_budget_us != DEFAULT_LOOK_BUDGET_US {
+        return not("--look-budget-us", memory);
+    }
+    if args.policy.pull_delay_us != DEFAULT_PULL_DELAY_US {
         return not("--pull-delay-us", "idle CPUs do not pull tasks");
     }
     if args.sync_us != DEFAULT_SYNC_US {
@@ -115,6 +121,7 @@ mod tests {
             vec!["--locality", "sampled"],
             vec!["--locality", "first-touch"],
             vec!["--migrate-memory"],
+            vec!["--look-budget-us", "100"],
             vec!["--pull-delay-us", "1"],
             vec!["--sync-us", "0"],
             vec!["--global-idle-mask"],

@@ -152,7 +152,7 @@ impl Serving<'_> {
                 pid: self.bell,
                 cpu: cpu as i32,
                 flags: 0,
-                slice_ns: self.args.slice_us * 1000,
+                slice_ns: self.args.policy.slice_us * 1000,
                 vtime: 0,
                 // Never an earlier turn than BPF knows of.
                 enq_cnt: u64::MAX,
@@ -164,7 +164,7 @@ impl Serving<'_> {
     fn sample(&mut self) {
         let began = Instant::now();
         self.samples += 1;
-        if self.samples < SAMPLES || self.args.balance_interval_ms == 0 {
+        if self.samples < SAMPLES || self.args.policy.balance_interval_ms == 0 {
             self.dispatcher.take_sample(&mut self.balancing, now());
             return;
         }
@@ -223,7 +223,7 @@ struct Helpers {
 
 fn start_helpers(args: &RunArgs) -> Result<Helpers> {
     threads::be_real_time();
-    let beat = match args.balance_interval_ms {
+    let beat = match args.policy.balance_interval_ms {
         0 => IDLE_BEAT,
         ms => Duration::from_millis(ms) / SAMPLES,
     };
@@ -266,7 +266,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     threads::never_wait_for_io();
 
     let mut space = MaybeUninit::uninit();
-    let slices = args.slice_us * 1000;
+    let slices = args.policy.slice_us * 1000;
     let bpf = BpfScheduler::init(
         &mut space,
         args.libbpf.clone().into_bpf_open_opts(),
@@ -288,9 +288,9 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let slots = args.max_tasks as usize;
     let times = Times {
         slice_ns: slices,
-        slice_min_ns: args.slice_min_us.min(args.slice_us) * 1000,
-        newborn_ns: args.newborn_ms * 1_000_000,
-        newborn_work_ns: args.newborn_work_us * 1000,
+        slice_min_ns: args.policy.slice_min_us.min(args.policy.slice_us) * 1000,
+        newborn_ns: args.policy.newborn_ms * 1_000_000,
+        newborn_work_ns: args.policy.newborn_work_us * 1000,
     };
     let mut trace = helpers.trace;
     if let Some(trace) = &mut trace {

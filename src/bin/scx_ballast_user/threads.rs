@@ -72,50 +72,57 @@ pub fn never_wait_for_io() {
     }
 }
 
+/// A thread that is an ordinary task with no file of BPF's: it could not end without being placed, so when all are
+/// killed it would keep the scheduler loaded that nobody serves. Returns when it is so, with its id.
+fn start_ordinary(name: &str, partial: bool, body: impl FnOnce() + Send + 'static) -> Result<i32> {
+    let (sender, receiver) = bounded::<Result<i32>>(1);
+    let run = move || {
+        // SAFETY: this thread gets a copy of the file table, as it is before BPF is loaded.
+        let unshared = match unsafe { libc::unshare(libc::CLONE_FILES) } {
+            0 => be_ordinary(partial),
+            _ => Err(io::Error::last_os_error()).context("a file table of its own"),
+        };
+        // SAFETY: takes nothing.
+        let own = unsafe { libc::gettid() };
+        let _ = sender.send(unshared.map(|()| own));
+        body();
+    };
+    let thread = Builder::new().name(name.into()).spawn(run);
+    thread.with_context(|| format!("starting the {name}"))?;
+    let ready = receiver.recv().context("it has ended");
+    ready
+        .flatten()
+        .with_context(|| format!("starting the {name}"))
+}
+
 /// A thread that wakes up every `beat`, which makes BPF call for the main thread.
 pub fn start_beat(beat: Duration, partial: bool) -> Result<()> {
-    let run = move || {
-        if let Err(err) = be_ordinary(partial) {
-            warn!("the beat: {err:#}");
-        }
+    start_ordinary("beat", partial, move || {
         loop {
             sleep(beat);
         }
-    };
-    let thread = Builder::new().name("beat".into()).spawn(run);
-    thread.map(drop).context("starting the beat")
+    })
+    .map(drop)
 }
 
 /// A thread that sleeps for ever; returns its id. See `Serving::ring`.
 pub fn start_bell(partial: bool) -> Result<i32> {
-    let (sender, receiver) = bounded::<Result<i32>>(1);
-    let run = move || {
-        // SAFETY: takes nothing.
-        let own = unsafe { libc::gettid() };
-        let _ = sender.send(be_ordinary(partial).map(|()| own));
+    start_ordinary("bell", partial, || {
         loop {
             std::thread::park();
         }
-    };
-    let thread = Builder::new().name("bell".into()).spawn(run);
-    thread.context("starting the bell")?;
-    receiver.recv().context("the bell has ended")?
+    })
 }
 
 /// A thread that goes to each CPU that it is sent. There it waits behind the task that runs, which makes BPF queue
 /// that task when its slice ends; alone it would go on for ever and could not be moved.
 pub fn start_visitor(partial: bool) -> Result<Sender<u32>> {
     let (sender, receiver) = bounded::<u32>(VISITS);
-    let run = move || {
-        if let Err(err) = be_ordinary(partial) {
-            warn!("the visitor: {err:#}");
-        }
+    start_ordinary("visitor", partial, move || {
         for cpu in receiver {
             let _ = CpuSet::of([cpu]).confine_this_thread();
         }
-    };
-    let thread = Builder::new().name("visitor".into()).spawn(run);
-    thread.context("starting the visitor")?;
+    })?;
     Ok(sender)
 }
 

@@ -123,8 +123,12 @@ fn main() -> Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo:rerun-if-changed=src/bpf");
     println!("cargo:rerun-if-changed=tests/in_lab/oracle/domains.bpf.c");
-    println!("cargo:rerun-if-changed=.git/HEAD");
-    println!("cargo:rerun-if-changed=.git/index");
+    // Where git keeps them: in a linked worktree not below .git, and what is missing is built again each time.
+    for file in ["HEAD", "index"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", file]) {
+            println!("cargo:rerun-if-changed={path}");
+        }
+    }
     println!("cargo:rerun-if-env-changed=BPF_CLANG");
     println!("cargo:rustc-env=BALLAST_GIT_VERSION={}", git_version());
     println!("cargo:rustc-env=BALLAST_TARGET={}", env::var("TARGET")?);

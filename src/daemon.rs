@@ -155,7 +155,7 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, lasting: &mut Lasting) -> Resu
         trace.borrow_mut().begin(header.clone());
     }
     let forks = trace
-        .map(|trace| sched.forks(&header.shape, |fork| trace.borrow_mut().fork(fork)))
+        .map(|trace| sched.forks(&header.shape, |record| trace.borrow_mut().task(record)))
         .transpose()?;
     let ticks = tick(TICK);
     let balance = balancer.interval().map_or_else(never, tick);

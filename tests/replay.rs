@@ -56,6 +56,7 @@ fn fork() -> ForkRecord {
         node: 1,
         why: ForkWhy::Least,
         llc: 1,
+        parent: Some(9),
         home: None,
     }
 }

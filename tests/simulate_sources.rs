@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads from files: what they say is what runs, and what cannot be understood is answered with its line.
+//! Workloads from files and traces: what they say is what runs, and what cannot be understood is answered with its line.
 
+use clap::Parser;
 use scx_ballast::machine::describe::Source as Description;
+use scx_ballast::policy::balance::Decisions;
+use scx_ballast::policy::compile::{Limits, Thresholds};
+use scx_ballast::policy::observation::{Observation, TaskObs};
+use scx_ballast::policy::placement::ForkWhy;
+use scx_ballast::policy::record::{ExitRecord, FORMAT, ForkRecord, Header, Record, TickRecord};
+use scx_ballast::policy::rule_set::RuleSet;
+use scx_ballast::sim::SimulateArgs;
 use scx_ballast::sim::hardware::{Hardware, Params};
 use scx_ballast::sim::program::{Mark, Op, Plan};
-use scx_ballast::sim::source::{Source, parse};
+use scx_ballast::sim::runs::Job;
+use scx_ballast::sim::source::{Source, parse, trace};
 
 const MS: u64 = 1_000_000;
 
@@ -123,7 +132,7 @@ fn a_written_workload_runs_as_the_built_in_one() {
     let built_in: Source = "fork-burst:20".parse().unwrap();
     let hw = hw();
     let written = parse(text, &hw).unwrap();
-    let built_in = built_in.plan(&hw).unwrap();
+    let built_in = built_in.load(&hw).unwrap().plan;
     // Programs stand in another order.
     assert_eq!(
         written.programs[written.root].len(),
@@ -263,4 +272,170 @@ fn the_documented_example_is_understood() {
         text, file,
         "the documentation and the file that the tests run differ"
     );
+}
+
+/// A fork of `pid` by `parent` at so many ms, on a machine of two nodes.
+fn fork(at_ms: u64, pid: i32, parent: i32, allowed: u64) -> Record {
+    Record::Fork(ForkRecord {
+        at: at_ms * MS,
+        pid,
+        local: 0,
+        allowed,
+        usable: 8,
+        committed: vec![0, 0],
+        task_weight: vec![100, 100],
+        first: 0,
+        allowed_llcs: u64::MAX,
+        llc_committed: vec![0],
+        node: 0,
+        why: ForkWhy::Least,
+        llc: 0,
+        parent: Some(parent),
+        home: None,
+    })
+}
+
+fn exit(at_ms: u64, pid: i32, run_ms: u64, sleeps: u64) -> Record {
+    Record::Exit(ExitRecord {
+        at: at_ms * MS,
+        pid,
+        run_ns: run_ms * MS,
+        sleeps,
+    })
+}
+
+fn header(hw: &Hardware) -> Record {
+    Record::Header(Header {
+        format: FORMAT,
+        version: "test".into(),
+        node_ids: hw.node_ids.clone(),
+        shape: hw.shape.clone(),
+        limits: Limits::compile(RuleSet::Ballast, Thresholds::default(), &hw.nodes),
+    })
+}
+
+/// A parent of 100 ms with a child in the middle of its life, and somebody on the second node who never ended.
+#[test]
+fn a_trace_is_arrivals_and_times() {
+    let hw = hw();
+    let busy = TaskObs {
+        slot: 0,
+        seq: 2,
+        pid: 12,
+        tgid: 12,
+        llc: 0,
+        busy: 250,
+        weight: 100,
+        nodes: 2,
+        moved_ms: u32::MAX,
+    };
+    let tick = |busy: TaskObs| {
+        Record::Tick(TickRecord {
+            observation: Observation {
+                at: 2200 * MS,
+                tasks: vec![busy],
+                ..Observation::for_shape(&hw.shape, 1)
+            },
+            decisions: Decisions::default(),
+            locality: None,
+        })
+    };
+    let traced = trace::plan(
+        [
+            header(&hw),
+            fork(1000, 10, 9, u64::MAX),
+            fork(1050, 11, 10, u64::MAX),
+            exit(1075, 11, 25, 0),
+            exit(1100, 10, 20, 4),
+            // The same thread id, another task.
+            fork(2000, 12, 10, 2),
+            tick(busy),
+        ],
+        &hw,
+    )
+    .unwrap();
+    assert_eq!((traced.tasks, traced.unended, traced.orphans), (3, 1, 2));
+    let half = [Op::Compute(MS * 10 / 3), Op::Sleep(20 * MS)];
+    let rounds = |to: usize| Op::Repeat { to, times: 2 };
+    let rest = Op::Compute(10 * MS - MS * 10 / 3 * 2);
+    let parent = [
+        &[Op::Mark(Mark::First)],
+        &half[..],
+        &[rounds(1), rest, Op::Fork(1)],
+        &half[..],
+        &[rounds(6), rest],
+    ]
+    .concat();
+    assert_eq!(traced.plan.programs[0], parent);
+    assert_eq!(
+        traced.plan.programs[1],
+        [Op::Mark(Mark::First), Op::Compute(25 * MS)]
+    );
+    // A quarter of 200 ms, with three sleeps.
+    let unended = &traced.plan.programs[2];
+    assert_eq!(unended[1], Op::Confine(Some(0)));
+    assert_eq!(unended[2..4], [Op::Compute(12_500_000), Op::Sleep(50 * MS)]);
+    assert_eq!(traced.plan.sets, [(8..16).collect::<Vec<_>>()]);
+    let root = [
+        Op::Fork(0),
+        Op::Sleep(1000 * MS),
+        Op::Fork(2),
+        Op::WaitChildren,
+    ];
+    assert_eq!(traced.plan.programs[traced.plan.root], root);
+
+    let error = trace::plan([header(&hw)], &hw).unwrap_err();
+    assert!(
+        error.starts_with("no task was forked in this trace"),
+        "{error}"
+    );
+}
+
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    simulate: SimulateArgs,
+}
+
+/// CPU time of each task that ended, ascending, in ns.
+fn cpu_times(records: &[Record]) -> Vec<u64> {
+    let times = records.iter().filter_map(|record| match record {
+        Record::Exit(exit) => Some(exit.run_ns),
+        _ => None,
+    });
+    let mut times: Vec<u64> = times.collect();
+    times.sort_unstable();
+    times
+}
+
+/// What the simulator records is a workload, too: as many tasks, with the same CPU time, in as long a time.
+#[test]
+fn a_recorded_simulation_runs_again() {
+    let hw = hw();
+    let args = Flags::parse_from(["x", "--workload", "mpi:1"]).simulate;
+    let setup = args.setup_with(&args.policy, &hw.nodes);
+    let record = |plan: &Plan| {
+        let job = Job {
+            hw: &hw,
+            setup: &setup,
+            plan,
+            most_ns: u64::MAX,
+        };
+        job.run_recorded(3).unwrap()
+    };
+    for text in ["fork-burst:12", "mpi:6,iterations=10"] {
+        let workload: Source = text.parse().unwrap();
+        let (before, records) = record(&workload.load(&hw).unwrap().plan);
+        let again = trace::plan(records.clone(), &hw).unwrap();
+        assert_eq!(again.tasks, cpu_times(&records).len() as u64);
+        // All are children of the first task, which no record is of.
+        assert_eq!((again.orphans, again.unended), (again.tasks, 0));
+        let (after, repeated) = record(&again.plan);
+        let wall = [before.wall_ns, after.wall_ns];
+        assert!(wall[0].abs_diff(wall[1]) < wall[0] / 20, "{text}: {wall:?}");
+        for (one, other) in cpu_times(&records).iter().zip(cpu_times(&repeated)) {
+            // Jitter, and what a phase loses beside others.
+            assert!(one.abs_diff(other) < one / 20 + MS, "{text}: {one} {other}");
+        }
+    }
 }

@@ -186,10 +186,24 @@ struct fork_event {
 	u32 why;		/* enum fork_why */
 	u32 llc;		/* the choice, dense */
 	u32 home;		/* enum home_why */
+	s32 parent;		/* the thread that forked it */
+	u32 pad;
 	u32 committed[MAX_NODES];
 	u32 task_weight[MAX_NODES];
 	u32 usable_on[MAX_NODES];	/* CPUs of each node that it may use */
 	u32 llc_committed[MAX_LLCS_PER_NODE];
+};
+
+/*
+ * The end of a task that was born under the scheduler, for --trace. In the same buffer; the daemon
+ * tells the two by their sizes.
+ */
+struct exit_event {
+	u64 at;
+	u64 runtime_ns;		/* CPU time of its life */
+	u64 sleeps;		/* times that it went to sleep: voluntary switches */
+	s32 pid;
+	u32 pad;
 };
 
 /* One CPU, by kernel id. The first line is written by Rust before the scheduler is attached. */

@@ -396,6 +396,9 @@ void BPF_STRUCT_OPS(ballast_exit_task, struct task_struct *p, struct scx_exit_ta
 	queue_leave(tc);
 	count_none(tc);
 	slot_give_back(tc);
+	/* Called for everybody when the scheduler ends, too. */
+	if (tracing && tc->born_at && p->flags & PF_EXITING)
+		trace_exit(p);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(ballast_init)

@@ -211,6 +211,7 @@ static void trace_fork(struct task_struct *p, struct cpu_scratch *scratch, u32 l
 	event->allowed_llcs = scratch->llcs.allowed;
 	event->prefers = scratch->home.nodes;
 	event->pid = p->pid;
+	event->parent = bpf_get_current_task_btf()->pid;
 	event->local = local;
 	event->first = scratch->llcs.first;
 	event->usable = scratch->fork.usable;
@@ -224,6 +225,23 @@ static void trace_fork(struct task_struct *p, struct cpu_scratch *scratch, u32 l
 	__builtin_memcpy(event->usable_on, scratch->home.usable, sizeof(event->usable_on));
 	__builtin_memcpy(event->llc_committed, scratch->llcs.committed,
 			 sizeof(event->llc_committed));
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+}
+
+/* A task is gone; nothing else calls this, so only those that end are in the trace. */
+static void trace_exit(struct task_struct *p)
+{
+	struct exit_event *event = bpf_ringbuf_reserve(&fork_events, sizeof(*event), 0);
+
+	if (!event) {
+		stat_add(cpu_ctx_of(bpf_get_smp_processor_id()), STAT_TRACE_LOST, 1);
+		return;
+	}
+	event->at = scx_bpf_now();
+	event->runtime_ns = p->se.sum_exec_runtime;
+	event->sleeps = p->nvcsw;
+	event->pid = p->pid;
+	event->pad = 0;
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Fork placements as BPF traced them.
+//! Fork placements, and ends of tasks, as BPF traced them.
 //!
 //! BPF puts each into a ring buffer, without waking anybody; the daemon empties it every tick. Only
 //! with `--trace`, otherwise BPF writes none.
@@ -12,15 +12,20 @@ use super::load::Scheduler;
 use crate::policy::locality::fork::HomeWhy;
 use crate::policy::observation::Shape;
 use crate::policy::placement::ForkWhy;
-use crate::policy::record::{ForkRecord, HomeRecord};
+use crate::policy::record::{ExitRecord, ForkRecord, HomeRecord, Record};
+
+/// An event of BPF's: integers only, so that any bytes are one.
+trait Event: Copy {}
+impl Event for intf::fork_event {}
+impl Event for intf::exit_event {}
 
 /// The event in `bytes`, unless they are too few.
-fn event(bytes: &[u8]) -> Option<intf::fork_event> {
-    if bytes.len() < size_of::<intf::fork_event>() {
+fn event<E: Event>(bytes: &[u8]) -> Option<E> {
+    if bytes.len() < size_of::<E>() {
         return None;
     }
-    // SAFETY: long enough; any bit pattern is a value of this struct of integers.
-    Some(unsafe { bytes.as_ptr().cast::<intf::fork_event>().read_unaligned() })
+    // SAFETY: long enough; any bit pattern is a value of a struct of integers.
+    Some(unsafe { bytes.as_ptr().cast::<E>().read_unaligned() })
 }
 
 fn why(why: u32) -> ForkWhy {
@@ -71,21 +76,43 @@ fn record(event: &intf::fork_event, shape: &Shape) -> Option<ForkRecord> {
         node: event.node,
         why: why(event.why),
         llc: event.llc,
+        parent: Some(event.parent),
         home: home(event, nodes),
     })
 }
 
+fn exit(event: &intf::exit_event) -> ExitRecord {
+    ExitRecord {
+        at: event.at,
+        pid: event.pid,
+        run_ns: event.runtime_ns,
+        sleeps: event.sleeps,
+    }
+}
+
+/// What stands in the buffer, told by its size; `None` if it makes no sense.
+fn any(bytes: &[u8], shape: &Shape) -> Option<Record> {
+    match bytes.len() {
+        len if len < size_of::<intf::fork_event>() => {
+            event(bytes).map(|event| Record::Exit(exit(&event)))
+        }
+        _ => event(bytes)
+            .and_then(|event| record(&event, shape))
+            .map(Record::Fork),
+    }
+}
+
 impl Scheduler<'_> {
-    /// The buffer of fork placements; each call of [`RingBuffer::consume`] passes what has come to
+    /// The buffer of fork placements and ends of tasks; each call of [`RingBuffer::consume`] passes what has come to
     /// `take`.
     pub fn forks<'a>(
         &'a self,
         shape: &'a Shape,
-        mut take: impl FnMut(ForkRecord) + 'a,
+        mut take: impl FnMut(Record) + 'a,
     ) -> Result<RingBuffer<'a>> {
         let mut builder = RingBufferBuilder::new();
         let pass_on = move |bytes: &[u8]| {
-            if let Some(record) = event(bytes).and_then(|event| record(&event, shape)) {
+            if let Some(record) = any(bytes, shape) {
                 take(record);
             }
             0

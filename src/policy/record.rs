@@ -53,6 +53,10 @@ pub struct ForkRecord {
     pub node: u32,
     pub why: ForkWhy,
     pub llc: u32,
+    /// Thread that forked it, for [`source`](crate::sim::source); nothing is decided by it. Missing in traces of
+    /// older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<i32>,
     /// Of a new thread whose process belongs somewhere; missing in traces of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<HomeRecord>,
@@ -66,6 +70,18 @@ pub struct HomeRecord {
     pub prefers: u64,
     pub usable: Vec<u32>,
     pub why: HomeWhy,
+}
+
+/// The end of a task that was forked under the scheduler. Nothing is decided by it: it makes a trace a workload
+/// ([`source`](crate::sim::source)). Traces of older versions have none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    /// The dispatcher's clock, in ns.
+    pub at: u64,
+    pub pid: i32,
+    /// CPU time of its life, and how often it went to sleep.
+    pub run_ns: u64,
+    pub sleeps: u64,
 }
 
 /// A tick in which there was something to decide.
@@ -84,6 +100,7 @@ pub struct TickRecord {
 pub enum Record {
     Header(Header),
     Fork(ForkRecord),
+    Exit(ExitRecord),
     Tick(TickRecord),
     /// Memory that followed tasks.
     Brought(BroughtRecord),
@@ -120,6 +137,7 @@ impl Replay {
                 self.lost += forks;
                 return Ok(());
             }
+            Record::Exit(_) => return Ok(()),
             Record::Fork(_) => self.forks += 1,
             Record::Brought(brought) => self.brought(&brought),
             Record::Tick(ref tick) => {
@@ -136,7 +154,9 @@ impl Replay {
         let checked = match &record {
             Record::Fork(fork) => check_fork(header, fork),
             Record::Tick(tick) => check_tick(header, (balancer, decider), tick),
-            Record::Header(_) | Record::Brought(_) | Record::Lost { .. } => Ok(()),
+            Record::Header(_) | Record::Exit(_) | Record::Brought(_) | Record::Lost { .. } => {
+                Ok(())
+            }
         };
         self.mismatches += u64::from(checked.is_err());
         checked

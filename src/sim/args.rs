@@ -18,7 +18,7 @@ use crate::policy::compile::{Limits, NodeShape};
 #[command(after_long_help = long_help())]
 pub struct SimulateArgs {
     /// What runs: a workload and its size, then what is to differ from its defaults, for example
-    /// mpi:16,iterations=100; or file:PATH with programs of your own.
+    /// mpi:16,iterations=100; file:PATH with programs of your own; or trace:PATH with what --trace wrote.
     #[arg(long, value_name = "NAME:N[,KEY=VALUE]", value_parser = str::parse::<Source>)]
     pub workload: Source,
 

@@ -12,6 +12,7 @@ use super::hardware::{Hardware, Params};
 use super::plot;
 use super::report::Report;
 use super::runs::Job;
+use super::source::Loaded;
 use super::sweep::{self, Ground, Sweep, SweepReport};
 use crate::cli::{Format, PolicyArgs, UsageError};
 use crate::policy::record::Record;
@@ -24,7 +25,11 @@ pub fn run(args: &SimulateArgs) -> Result<()> {
     let machine = args.machine.read()?;
     let hw = Hardware::new(&machine, Params::default());
     let setup = args.setup_with(&args.policy, &hw.nodes);
-    let plan = args.workload.plan(&hw)?;
+    let Loaded { plan, note } = args.workload.load(&hw)?;
+    if let Some(note) = note {
+        // Not eprintln!, which panics when nobody can read it.
+        let _ = writeln!(std::io::stderr(), "{note}");
+    }
     let job = Job {
         hw: &hw,
         setup: &setup,

@@ -216,7 +216,7 @@ mod tests {
         let machine = MachineBuilder::uniform(nodes, 1, cores, 1).build().unwrap();
         let hw = Hardware::new(&machine, Params::default());
         let args = Flags::parse_from(["x", "--workload", workload]).simulate;
-        let plan = args.workload.plan(&hw).unwrap();
+        let plan = args.workload.load(&hw).unwrap().plan;
         let job = Job {
             hw: &hw,
             setup: &args.setup_with(&args.policy, &hw.nodes),

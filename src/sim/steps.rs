@@ -9,6 +9,7 @@ use super::outcome::Moment;
 use super::program::{Mark, Op, Plan};
 use super::task::{Counted, State, Task};
 use super::world::{Event, World};
+use crate::policy::record::{ExitRecord, Record};
 
 /// Where tasks wait for each other.
 #[derive(Debug)]
@@ -234,6 +235,7 @@ impl World<'_> {
         let now = self.now();
         let task = &mut self.tasks[id];
         task.state = State::Asleep;
+        task.sleeps += 1;
         let counted = self.counters.asleep(task, now, self.setup.newborn_work_ns);
         self.counters.count_as(self.hw, task, counted, now);
         self.dispatch(cpu);
@@ -246,6 +248,14 @@ impl World<'_> {
         task.state = State::Gone;
         task.places.last = Some(self.hw.place(cpu).node);
         task.touched = Vec::new();
+        if let (Some(trace), Some(_)) = (&mut self.trace, task.parent) {
+            trace.push(Record::Exit(ExitRecord {
+                at: now,
+                pid: id as i32,
+                run_ns: task.runtime_ns,
+                sleeps: task.sleeps,
+            }));
+        }
         self.counters.count_as(self.hw, task, Counted::None, now);
         self.live -= 1;
         if let Some(parent) = task.parent {

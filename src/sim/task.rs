@@ -61,6 +61,8 @@ pub struct Task {
     /// Forked then, and has not grown up.
     pub born_at: Option<Time>,
     pub runtime_ns: u64,
+    /// How often it went to sleep.
+    pub sleeps: u64,
     /// Its runtime when the balancer last looked.
     pub seen_ns: u64,
     pub weight: u32,
@@ -96,6 +98,7 @@ impl Task {
             counted: Counted::None,
             born_at: None,
             runtime_ns: 0,
+            sleeps: 0,
             seen_ns: 0,
             weight: 100,
             vtime: 0,

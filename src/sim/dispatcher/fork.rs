@@ -46,6 +46,7 @@ impl World<'_> {
             .collect();
         let usable = self.usable(id, hw.cpus_of_node(place.node));
         let task = &self.tasks[id];
+        let task_parent = task.parent;
         let state = ForkState {
             committed: &committed,
             weight: &hw.shape.weight,
@@ -88,6 +89,7 @@ impl World<'_> {
                 node: choice.node,
                 why: choice.why,
                 llc: llc as u32,
+                parent: task_parent.map(|parent| parent as i32),
                 home: None,
                 committed,
             }));

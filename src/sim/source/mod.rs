@@ -3,8 +3,11 @@
 
 mod file;
 mod lines;
+pub mod trace;
 
 use std::fmt;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -13,6 +16,7 @@ use anyhow::{Context, Result, anyhow};
 use super::hardware::Hardware;
 use super::program::Plan;
 use super::workload::Workload;
+use crate::policy::record::Record;
 
 pub use file::parse;
 pub use lines::FileError;
@@ -23,6 +27,15 @@ pub enum Source {
     BuiltIn(Workload),
     /// `file:PATH`: programs in the format of [`file`].
     File(PathBuf),
+    /// `trace:PATH`: what `--trace` has recorded.
+    Trace(PathBuf),
+}
+
+/// What is to run, and what whoever reads the result has to know of it.
+#[derive(Debug)]
+pub struct Loaded {
+    pub plan: Plan,
+    pub note: Option<String>,
 }
 
 impl Source {
@@ -30,15 +43,36 @@ impl Source {
     ///
     /// # Errors
     /// The file cannot be read, or is not what it should be; the message has the line.
-    pub fn plan(&self, hw: &Hardware) -> Result<Plan> {
-        match self {
-            Self::BuiltIn(workload) => Ok(workload.plan()),
+    pub fn load(&self, hw: &Hardware) -> Result<Loaded> {
+        let (plan, note) = match self {
+            Self::BuiltIn(workload) => (workload.plan(), None),
             Self::File(path) => {
-                let text = read(path)?;
-                parse(&text, hw).map_err(|error| anyhow!("{}, {error}", path.display()))
+                let plan = parse(&read(path)?, hw);
+                let plan = plan.map_err(|error| anyhow!("{}, {error}", path.display()))?;
+                (plan, None)
             }
-        }
+            Self::Trace(path) => {
+                let traced = trace::plan(records(path)?, hw);
+                let traced = traced.map_err(|why| anyhow!("{}: {why}", path.display()))?;
+                let note = format!("{self}: {}", traced.note());
+                (traced.plan, Some(note))
+            }
+        };
+        Ok(Loaded { plan, note })
     }
+}
+
+/// The records of a trace.
+fn records(path: &Path) -> Result<Vec<Record>> {
+    let name = path.display();
+    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let lines = BufReader::new(file).lines().zip(1..);
+    let record = |(line, number): (std::io::Result<String>, usize)| {
+        let line = line.with_context(|| format!("cannot read {name}"))?;
+        serde_json::from_str(&line)
+            .with_context(|| format!("{name}, line {number}: not a record of a trace"))
+    };
+    lines.map(record).collect()
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -50,6 +84,7 @@ impl fmt::Display for Source {
         match self {
             Self::BuiltIn(workload) => workload.fmt(f),
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Trace(path) => write!(f, "trace:{}", path.display()),
         }
     }
 }
@@ -59,8 +94,9 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            Some(("file", "")) => Err("expected file:PATH".into()),
+            Some((kind @ ("file" | "trace"), "")) => Err(format!("expected {kind}:PATH")),
             Some(("file", path)) => Ok(Self::File(path.into())),
+            Some(("trace", path)) => Ok(Self::Trace(path.into())),
             _ => text.parse().map(Self::BuiltIn),
         }
     }
@@ -68,5 +104,6 @@ impl FromStr for Source {
 
 /// The other sources, for the long help.
 pub fn help() -> &'static str {
-    "  file:PATH  programs of your own (docs/simulation.md)\n"
+    "  file:PATH   programs of your own (docs/simulation.md)
+  trace:PATH  tasks as `scx_ballast --trace PATH` recorded them\n"
 }

@@ -60,10 +60,13 @@ struct Seen {
     moves: u64,
 }
 
-const QUANTITIES: [(&str, fn(&Seen) -> u64); 3] = [
-    ("first", |seen| seen.first),
-    ("last", |seen| seen.last),
-    ("moves", |seen| seen.moves),
+/// A name, and its value of a run.
+struct Quantity(&'static str, fn(&Seen) -> u64);
+
+const QUANTITIES: [Quantity; 3] = [
+    Quantity("first", |seen| seen.first),
+    Quantity("last", |seen| seen.last),
+    Quantity("moves", |seen| seen.moves),
 ];
 
 /// What the kernel did on one machine.
@@ -201,7 +204,7 @@ fn side_by_side(recorded: &Recorded, wrong: &mut Vec<String>) -> String {
             continue;
         };
         let model = simulated(workload, &hw);
-        for (quantity, of) in QUANTITIES {
+        for Quantity(quantity, of) in QUANTITIES {
             let kernel: Vec<u64> = kernel.iter().map(of).collect();
             let model: Vec<u64> = model.iter().map(of).collect();
             let p = chance(&kernel, &model);

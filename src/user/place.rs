@@ -95,6 +95,8 @@ impl<F: Facts> Dispatcher<F> {
                 node: choice.node,
                 why: choice.why,
                 llc: llc as u32,
+                // This dispatcher is told of the CPU only.
+                parent: None,
                 home: None,
                 committed,
             });

@@ -195,8 +195,7 @@ struct fork_event {
 };
 
 /*
- * The end of a task that was born under the scheduler, for --trace. In the same buffer; the daemon
- * tells the two by their sizes.
+ * The end of a task, for --trace. In the same buffer; the daemon tells the two by their sizes.
  */
 struct exit_event {
 	u64 at;

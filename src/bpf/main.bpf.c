@@ -397,7 +397,7 @@ void BPF_STRUCT_OPS(ballast_exit_task, struct task_struct *p, struct scx_exit_ta
 	count_none(tc);
 	slot_give_back(tc);
 	/* Called for everybody when the scheduler ends, too. */
-	if (tracing && tc->born_at && p->flags & PF_EXITING)
+	if (tracing && p->flags & PF_EXITING)
 		trace_exit(p);
 }
 

@@ -72,7 +72,7 @@ pub struct HomeRecord {
     pub why: HomeWhy,
 }
 
-/// The end of a task that was forked under the scheduler. Nothing is decided by it: it makes a trace a workload
+/// The end of a task. Nothing is decided by it: it makes a trace a workload
 /// ([`source`](crate::sim::source)). Traces of older versions have none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {

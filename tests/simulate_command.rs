@@ -150,7 +150,7 @@ fn occupancy_is_drawn() {
 fn what_makes_no_sense_is_refused() {
     for (args, status, why) in [
         (&["simulate"][..], 2, "--workload"),
-        (&["simulate", "--workload", "mpi"], 2, "expected NAME:N"),
+        (&["simulate", "--workload", "mpi"], 2, "expected mpi:N"),
         (
             &["simulate", "--workload", "mpi:4,cpus=3"],
             2,

@@ -281,13 +281,17 @@ impl Tracker {
         patience.min().unwrap_or(CALM_MS)
     }
 
+    /// Whether it is time to forget who is gone.
+    pub fn forgets(&self, at_ns: u64) -> bool {
+        at_ns / 1_000_000 >= self.forget_ms
+    }
+
     /// Forget who is gone, now and then. `live`: all tasks, ascending by slot.
     pub fn forget(&mut self, live: &[LiveSlot], at_ns: u64) {
-        let now_ms = at_ns / 1_000_000;
-        if now_ms < self.forget_ms {
+        if !self.forgets(at_ns) {
             return;
         }
-        self.forget_ms = now_ms + FORGET_MS;
+        self.forget_ms = at_ns / 1_000_000 + FORGET_MS;
         self.alive.clear();
         self.alive.extend(live.iter().map(|one| one.tgid));
         self.alive.sort_unstable();

@@ -171,6 +171,12 @@ impl Balancer {
         &self.shape
     }
 
+    /// Whether R10 holds, which it does unless this says otherwise: without it every task that ran is a
+    /// candidate, however little it runs.
+    pub fn spare_bystanders(&mut self, spare: bool) {
+        self.candidates.spare_bystanders = spare;
+    }
+
     /// Decide by `limits`, knowing nothing of memory; `out` is overwritten.
     pub fn decide(&mut self, obs: &Observation, limits: &PairLimits, out: &mut Decisions) {
         self.decide_with(obs, None, limits, out);

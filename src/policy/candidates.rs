@@ -45,6 +45,8 @@ impl Group {
 /// The working memory of the choice.
 #[derive(Debug)]
 pub(super) struct Candidates {
+    /// R10 holds.
+    pub spare_bystanders: bool,
     /// Subscripts of the observation's tasks, sorted by node; `node_end[n]` is where node n's end.
     by_node: Vec<u32>,
     node_end: Vec<u32>,
@@ -63,6 +65,7 @@ pub(super) struct Candidates {
 impl Candidates {
     pub fn new(nodes: usize, tasks: usize) -> Self {
         Self {
+            spare_bystanders: true,
             by_node: Vec::with_capacity(tasks),
             node_end: vec![0; nodes],
             busy: vec![0; nodes],
@@ -164,8 +167,10 @@ impl Candidates {
         // busy >= (all busy / tasks) / SHARE, tasks being at least 1.
         let tasks_milli = u64::from(running_milli.max(1000));
         let all_milli = self.busy[node] * 1000;
+        let spare_bystanders = self.spare_bystanders;
         let makes_load = |task: &TaskObs| {
-            task.busy > 0 && u64::from(task.busy) * tasks_milli * SHARE >= all_milli
+            let much = u64::from(task.busy) * tasks_milli * SHARE >= all_milli;
+            task.busy > 0 && (much || !spare_bystanders)
         };
         let taken = &self.taken;
         self.pool.clear();

@@ -161,6 +161,18 @@ pub struct Limits {
     pub no_spare_swap: bool,
     /// R5 holds.
     pub fresh_start: bool,
+    /// R10 holds, as it does under every set. The simulator can leave it out; traces say so only then.
+    #[serde(default = "holds", skip_serializing_if = "is_held")]
+    pub no_bystanders: bool,
+}
+
+fn holds() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // As serde wants it.
+fn is_held(rule: &bool) -> bool {
+    *rule
 }
 
 impl Limits {
@@ -175,6 +187,7 @@ impl Limits {
             preferred: on.pair(rules.preferred),
             no_spare_swap: rules.no_spare_swap,
             fresh_start: rules.fresh_start,
+            no_bystanders: true,
         }
     }
 }

@@ -23,10 +23,13 @@ impl Engine {
     /// For up to `tasks` tasks; more are no error, but take memory during a tick.
     pub fn new(limits: Limits, shape: Shape, tasks: usize) -> Self {
         let nodes = shape.nodes();
+        let history = History::new(&shape);
+        let mut balancer = Balancer::new(shape, tasks);
+        balancer.spare_bystanders(limits.no_bystanders);
         Self {
             limits,
-            history: History::new(&shape),
-            balancer: Balancer::new(shape, tasks),
+            history,
+            balancer,
             decisions: Decisions {
                 moves: Vec::with_capacity(tasks.min(4096)),
                 verdicts: Vec::with_capacity(2 * nodes * nodes),

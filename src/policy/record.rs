@@ -174,7 +174,8 @@ impl Replay {
             ));
         }
         header.shape.check()?;
-        let balancer = Balancer::new(header.shape.clone(), 0);
+        let mut balancer = Balancer::new(header.shape.clone(), 0);
+        balancer.spare_bystanders(header.limits.no_bystanders);
         let decider = Decider::new(header.shape.clone(), 0);
         self.header = Some((header, balancer, decider));
         Ok(())

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::extras::{ExtraArgs, Extras};
 use super::source::{self, Source};
 use super::sweep::Sweep;
 use super::workload;
@@ -27,6 +28,9 @@ pub struct SimulateArgs {
 
     #[command(flatten)]
     pub policy: PolicyArgs,
+
+    #[command(flatten)]
+    pub extras: ExtraArgs,
 
     /// Runs, each with a seed of its own.
     #[arg(long, value_name = "N", default_value_t = 1,
@@ -75,7 +79,7 @@ impl SimulateArgs {
     /// The scheduler that the flags ask for, with `policy` for the policy's own, on a machine with these nodes.
     pub fn setup_with(&self, policy: &PolicyArgs, nodes: &[NodeShape]) -> Setup {
         let rules = &policy.rules;
-        Setup {
+        let mut setup = Setup {
             limits: Limits::compile(rules.rules, rules.thresholds(), nodes),
             slice_ns: policy.slice_us * 1000,
             slice_min_ns: policy.slice_min_us * 1000,
@@ -83,6 +87,9 @@ impl SimulateArgs {
             newborn_ns: policy.newborn_ms * 1_000_000,
             newborn_work_ns: policy.newborn_work_us * 1000,
             balance_ns: policy.balance_interval_ms * 1_000_000,
-        }
+            extras: Extras::default(),
+        };
+        self.extras.apply(&mut setup);
+        setup
     }
 }

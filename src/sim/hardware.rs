@@ -12,7 +12,8 @@
 //!   that do nothing but wait for memory ask of it: the documents call that number an approximation of
 //!   memory channels (R2).
 //!
-//! Nothing here is calibrated. Times are units of this model, good for comparing rules on one machine.
+//! What is calibrated, and on what, is in docs/simulation.md. Times are units of this model, good for comparing rules
+//! on one machine.
 //!
 //! All places are dense indices of the machine. Factors are in millionths.
 
@@ -20,6 +21,7 @@ use std::ops::Range;
 
 use crate::machine::Machine;
 use crate::policy::compile::NodeShape;
+use crate::policy::locality::places::Places;
 use crate::policy::observation::Shape;
 
 /// A whole, in millionths.
@@ -38,6 +40,12 @@ pub struct Params {
     pub jitter_permille: u64,
     /// A sleep takes up to so much longer.
     pub timer_slack_ns: u64,
+    /// All work of a run is up to so many permille more or less: no two runs of a machine are alike.
+    pub run_permille: u64,
+    /// The balancer's first tick comes at a random moment of its interval, not at its end.
+    pub random_phase: bool,
+    /// Work of touching a page for the first time: with 4 KiB, 2 GiB/s.
+    pub page_ns: u64,
 }
 
 impl Default for Params {
@@ -48,6 +56,9 @@ impl Default for Params {
             smt_percent: 60,
             jitter_permille: 10,
             timer_slack_ns: 50_000,
+            run_permille: 13,
+            random_phase: true,
+            page_ns: 1_953,
         }
     }
 }
@@ -74,6 +85,8 @@ pub struct Hardware {
     siblings: Vec<Vec<usize>>,
     llc_cpus: Vec<Range<usize>>,
     node_cpus: Vec<Range<usize>>,
+    /// For locality.
+    pub places: Places,
     /// Row-major: from the node of the CPU to that of the memory.
     latency: Vec<u64>,
     /// By node: tasks that do nothing but wait for memory, in millionths.
@@ -102,6 +115,7 @@ impl Hardware {
         Self {
             params,
             shape: Shape::of(machine),
+            places: Places::of(machine),
             node_ids: nodes.iter().map(|node| node.id).collect(),
             cpus: machine.cpus().iter().map(place).collect(),
             siblings: cores
@@ -168,7 +182,7 @@ impl Hardware {
         let latency = self.latency[from * self.nr_nodes() + to];
         let bandwidth = self.bandwidth[to];
         match demand > bandwidth {
-            true => latency * (demand * 1000 / bandwidth) / 1000,
+            true => latency * demand / bandwidth,
             false => latency,
         }
     }

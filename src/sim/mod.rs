@@ -15,14 +15,18 @@
 //! | [`program`] | what tasks do, as data |
 //! | [`workload`] | workloads by name |
 //! | [`source`] | ... and from files |
-//! | `task` | a task |
+//! | [`memory`] | where memory is |
+//! | `task` | a task, a process |
 //! | `counters` | who is counted where |
 //! | `queue` | queues of weighted virtual time |
 //! | `dispatcher` | fork, wake-up, queues, pull, balancing tick |
+//! | [`extras`] | locality, pages that follow, rules left out |
+//! | `locality` | the scheduler's locality, and what stands for its memory thread |
 //! | `steps` | tasks go on with their programs |
 //! | [`world`] | a run: the state, and the loop over events |
 //! | `audit` | is everybody where they should be? |
 //! | [`occupancy`] | tasks on each node over time |
+//! | `latency` | how long woken tasks waited |
 //! | [`outcome`] | what a run came to |
 //! | [`runs`] | many runs side by side |
 //! | [`report`] | table and JSON |
@@ -37,8 +41,12 @@ pub mod command;
 mod counters;
 mod demand;
 mod dispatcher;
+pub mod extras;
 pub mod hardware;
 mod idle;
+mod latency;
+mod locality;
+pub mod memory;
 pub mod occupancy;
 pub mod outcome;
 pub mod plot;

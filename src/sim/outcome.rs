@@ -5,10 +5,12 @@ use serde::Serialize;
 
 use super::clock::Time;
 use super::hardware::ONE;
+use super::latency::Latencies;
 use super::occupancy::Occupancy;
 use super::world::World;
 use crate::policy::balance::{Decisions, MoveWhy, Outcome as Verdict};
 use crate::policy::limits::excess;
+use crate::policy::locality::view::Steps;
 use crate::policy::placement::ForkWhy;
 
 /// When the proper work began and ended.
@@ -38,6 +40,8 @@ pub struct Moves {
     pub tolerated: u64,
     pub held: u64,
     pub no_task: u64,
+    /// For the sake of memory (R8), those that were swapped for another counted too.
+    pub locality: u64,
 }
 
 /// Counted while it runs.
@@ -54,9 +58,12 @@ pub(super) struct Tally {
     waits: u64,
     wait_ns: u64,
     wait_ns_max: u64,
+    wakes: Latencies,
     /// Work in phases that wait for memory, and that part of it that was local.
     memory: u64,
     local: u128,
+    /// Memory that was brought to tasks, in ns of touching it.
+    brought: u64,
     pub ticks: u64,
     pub kicks: u64,
     pub late_ns: Time,
@@ -76,8 +83,10 @@ impl Tally {
             waits: 0,
             wait_ns: 0,
             wait_ns_max: 0,
+            wakes: Latencies::default(),
             memory: 0,
             local: 0,
+            brought: 0,
             ticks: 0,
             kicks: 0,
             late_ns: 0,
@@ -120,6 +129,10 @@ impl Tally {
         }
     }
 
+    pub fn located(&mut self, steps: Option<&Steps>) {
+        self.moves.locality += steps.map_or(0, |steps| steps.steps.len() as u64);
+    }
+
     pub fn migrated(&mut self, inside_node: bool) {
         match inside_node {
             true => self.llc_migrations += 1,
@@ -140,10 +153,20 @@ impl Tally {
         self.wait_ns_max = self.wait_ns_max.max(ns);
     }
 
+    /// A woken task runs after so long.
+    pub fn woken(&mut self, ns: Time) {
+        self.wakes.add(ns);
+    }
+
     /// Work in a phase that waits for memory, of which a share in millionths is local.
     pub fn memory_work(&mut self, work: u64, local: u64) {
         self.memory += work;
         self.local += u128::from(work) * u128::from(local);
+    }
+
+    /// So much memory has gone to another node.
+    pub fn brought(&mut self, work: u64) {
+        self.brought += work;
     }
 }
 
@@ -175,10 +198,14 @@ pub struct Outcome {
     pub waits: u64,
     pub wait_ns: u64,
     pub wait_ns_max: u64,
+    /// From being woken to running, of 99 in 100 wake-ups at most, to a sixteenth; `None`: nobody was woken.
+    pub wake_ns_p99: Option<u64>,
     /// Longest time that the first task of a queue waited beyond the pull delay beside an idle CPU.
     pub late_ns_max: u64,
     /// Share of work on memory that was local, in permille; `None`: there was no such work.
     pub local_permille: Option<u64>,
+    /// Pages that went to another node.
+    pub pages_moved: u64,
     pub ticks: u64,
     pub events: u64,
     pub occupancy: Occupancy,
@@ -212,8 +239,10 @@ impl Outcome {
             waits: tally.waits,
             wait_ns: tally.wait_ns,
             wait_ns_max: tally.wait_ns_max,
+            wake_ns_p99: tally.wakes.quantile(990),
             late_ns_max: tally.late_ns,
             local_permille: local(tally),
+            pages_moved: tally.brought / world.hw.params.page_ns.max(1),
             ticks: tally.ticks,
             events: world.events.happened(),
             occupancy: world.occupancy.clone(),

@@ -9,7 +9,7 @@
 pub enum Op {
     /// So many nanoseconds of work on the core alone.
     Compute(u64),
-    /// Work of which `intensity` millionths wait for the memory that the task has touched.
+    /// Work of which `intensity` millionths wait for memory that was touched before.
     Memory { work: u64, intensity: u64 },
     /// The same on new memory, which is where the task runs then: first touch.
     Touch { work: u64, intensity: u64 },
@@ -17,10 +17,16 @@ pub enum Op {
     Sleep(u64),
     /// Start a process with this program.
     Fork(usize),
-    /// A new program: the memory is gone, the task stays.
+    /// Start a thread of the own process with this program.
+    Thread(usize),
+    /// From here on memory is this one: what `Memory` works on and `Touch` adds to.
+    Use(Whose),
+    /// A new program: the memory is gone, the task stays. For the only thread of a process.
     Exec,
     /// Sleep until all have come here.
     Barrier(usize),
+    /// Compute until all have come here: the same barriers, without sleep.
+    Spin(usize),
     /// Put a message into a channel; sleep while it is full.
     Send(usize),
     /// Take one out; sleep while there is none.
@@ -33,6 +39,24 @@ pub enum Op {
     Repeat { to: usize, times: u32 },
     /// Something that the report wants to know.
     Mark(Mark),
+}
+
+impl Op {
+    /// Start threads of the own process, one after the other.
+    pub fn start_threads(programs: impl Iterator<Item = usize>, clone_ns: u64) -> Vec<Op> {
+        let starts = programs.flat_map(|thread| [Op::Compute(clone_ns), Op::Thread(thread)]);
+        starts.collect()
+    }
+}
+
+/// Whose memory. A new task uses its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Whose {
+    /// The task's own.
+    #[default]
+    Task,
+    /// What all threads of its process share.
+    Process,
 }
 
 /// Moments of a task that the report is about.

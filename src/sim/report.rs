@@ -153,6 +153,12 @@ const ROWS: &[Row] = &[
         |o| Some(o.wait_ns_max as f64 / 1e6),
         2,
     ),
+    Row(
+        "wake_us_p99",
+        "99 % of wake-ups, us",
+        |o| Some(o.wake_ns_p99? as f64 / 1e3),
+        1,
+    ),
 ];
 
 fn seconds(ns: u64) -> f64 {

@@ -5,16 +5,17 @@ use std::collections::VecDeque;
 
 use super::clock::Time;
 use super::hardware::ONE;
+use super::memory::Memory;
 use super::outcome::Moment;
-use super::program::{Mark, Op, Plan};
-use super::task::{Counted, State, Task};
+use super::program::{Mark, Op, Plan, Whose};
+use super::task::{Counted, Process, State, Task};
 use super::world::{Event, World};
 use crate::policy::record::{ExitRecord, Record};
 
 /// Where tasks wait for each other.
 #[derive(Debug)]
 pub(super) struct Meeting {
-    /// By barrier: who sleeps at it.
+    /// By barrier: who sleeps or spins at it.
     barriers: Vec<Vec<usize>>,
     channels: Vec<Channel>,
 }
@@ -53,6 +54,10 @@ impl World<'_> {
         let mut task = Task::new(self.plan.root, None, cpu, llc);
         task.places.birth = self.hw.place(cpu).node;
         self.tasks.push(task);
+        self.processes.push(Process {
+            threads: 1,
+            ..Process::new(0)
+        });
         self.live += 1;
         self.start(cpu, 0);
     }
@@ -99,19 +104,32 @@ impl World<'_> {
                 self.sleep(cpu, id);
                 return Step::Left;
             }
-            Op::Fork(program) => self.fork(cpu, id, program),
-            Op::Exec => self.tasks[id].touched.clear(),
-            Op::Barrier(barrier) => {
+            Op::Fork(program) => self.fork(cpu, id, program, false),
+            Op::Thread(program) => self.fork(cpu, id, program, true),
+            Op::Use(whose) => self.tasks[id].uses = whose,
+            Op::Exec => {
+                let task = &mut self.tasks[id];
+                task.memory.clear();
+                let process = &mut self.processes[task.process];
+                process.memory.clear();
+                debug_assert_eq!(process.threads, 1, "exec with other threads");
+            }
+            Op::Barrier(barrier) | Op::Spin(barrier) => {
                 let here = self.meeting.barriers[barrier].len() as u32 + 1;
-                if here < self.plan.barriers[barrier] {
-                    self.meeting.barriers[barrier].push(id);
-                    self.tasks[id].at += 1;
-                    self.sleep(cpu, id);
-                    return Step::Left;
+                if here == self.plan.barriers[barrier] {
+                    self.open(barrier);
+                    return Step::Next;
                 }
-                for other in std::mem::take(&mut self.meeting.barriers[barrier]) {
-                    self.wake(other);
+                self.meeting.barriers[barrier].push(id);
+                if matches!(op, Op::Spin(_)) {
+                    let task = &mut self.tasks[id];
+                    (task.left, task.spins) = (Some(1), true);
+                    self.enter_phase(cpu, id);
+                    return Step::Works;
                 }
+                self.tasks[id].at += 1;
+                self.sleep(cpu, id);
+                return Step::Left;
             }
             Op::Send(channel) => {
                 let at = &mut self.meeting.channels[channel];
@@ -166,6 +184,27 @@ impl World<'_> {
         Step::Next
     }
 
+    /// All have come to the barrier.
+    fn open(&mut self, barrier: usize) {
+        for id in std::mem::take(&mut self.meeting.barriers[barrier]) {
+            let task = &mut self.tasks[id];
+            if !std::mem::take(&mut task.spins) {
+                self.wake(id);
+                continue;
+            }
+            let state = task.state;
+            match state {
+                State::Running(cpu) => {
+                    self.account_work(cpu);
+                    self.end_phase(cpu, id);
+                    self.fresh.push_back(cpu);
+                }
+                // It has lost its CPU, and goes on when it has one again.
+                _ => (task.left, task.at) = (None, task.at + 1),
+            }
+        }
+    }
+
     /// The operation that a loop goes back to.
     fn step_again(&mut self, cpu: usize, id: usize) -> Step {
         let task = &self.tasks[id];
@@ -194,7 +233,7 @@ impl World<'_> {
         let task = &self.tasks[id];
         match self.plan.programs[task.program][task.at] {
             Op::Memory { intensity, .. } => {
-                task.shares(node, &mut shares);
+                self.memory_of(id).shares(node, &mut shares);
                 self.demand.begin(cpu, intensity, &shares);
             }
             Op::Touch { intensity, .. } => self.demand.begin(cpu, intensity, &[(node, ONE)]),
@@ -214,19 +253,66 @@ impl World<'_> {
         task.at += 1;
     }
 
-    /// The CPU's task has got so much done.
-    pub(super) fn note_memory(&mut self, cpu: usize, id: usize, done: u64) {
-        let node = self.hw.place(cpu).node;
+    /// What the task works on.
+    fn memory_of(&self, id: usize) -> &Memory {
+        let task = &self.tasks[id];
+        match task.uses {
+            Whose::Task => &task.memory,
+            Whose::Process => &self.processes[task.process].memory,
+        }
+    }
+
+    fn memory_of_mut(&mut self, id: usize) -> &mut Memory {
         let task = &mut self.tasks[id];
+        match task.uses {
+            Whose::Task => &mut task.memory,
+            Whose::Process => &mut self.processes[task.process].memory,
+        }
+    }
+
+    /// What the task works on is hot (R7).
+    fn note_use(&mut self, id: usize) {
+        let now = self.now();
+        let task = &mut self.tasks[id];
+        match task.uses {
+            Whose::Task => task.used_at = now,
+            Whose::Process => self.processes[task.process].used_at = now,
+        }
+    }
+
+    /// The CPU's task has got so much done in so much time.
+    pub(super) fn note_memory(&mut self, cpu: usize, id: usize, done: u64, elapsed: Time) {
+        let node = self.hw.place(cpu).node;
+        let task = &self.tasks[id];
         match self.plan.programs[task.program].get(task.at) {
-            Some(Op::Touch { .. }) => task.touch(node, self.hw.nr_nodes(), done),
+            Some(Op::Touch { .. }) => {
+                let nodes = self.hw.nr_nodes();
+                self.memory_of_mut(id).touch(node, nodes, done);
+                self.note_use(id);
+            }
             Some(Op::Memory { .. }) => {
                 let local = self.demand.shares(cpu).iter();
                 let local = local.filter(|(at, _)| *at == node).map(|(_, share)| share);
-                self.tally.memory_work(done, local.sum());
+                let local = local.sum();
+                self.tally.memory_work(done, local);
+                self.note_use(id);
+                if self.setup.extras.page_rate > 0 && local < ONE {
+                    self.pages_follow(node, id, (ONE - local, elapsed));
+                }
             }
             _ => {}
         }
+    }
+
+    /// NUMA balancing of the kernel, as far as pages go: in so much time so many of the process's pages are
+    /// scanned, its threads take turns, and what is found on another node than the task's comes to it.
+    fn pages_follow(&mut self, node: usize, id: usize, (remote, elapsed): (u64, Time)) {
+        let threads = u128::from(self.processes[self.tasks[id].process].threads.max(1));
+        let pages_in = u128::from(self.setup.extras.page_rate) * u128::from(self.hw.params.page_ns);
+        let scanned = pages_in * u128::from(elapsed) / 1_000_000_000 / threads;
+        let found = scanned * u128::from(remote) / u128::from(ONE);
+        let brought = self.memory_of_mut(id).bring(node, found as u64);
+        self.tally.brought(brought);
     }
 
     /// The task sleeps; what wakes it is up to the caller. The CPU looks for another one.
@@ -247,7 +333,12 @@ impl World<'_> {
         let task = &mut self.tasks[id];
         task.state = State::Gone;
         task.places.last = Some(self.hw.place(cpu).node);
-        task.touched = Vec::new();
+        task.memory.clear();
+        let process = &mut self.processes[task.process];
+        process.threads -= 1;
+        if process.threads == 0 {
+            process.memory.clear();
+        }
         if let (Some(trace), Some(_)) = (&mut self.trace, task.parent) {
             trace.push(Record::Exit(ExitRecord {
                 at: now,

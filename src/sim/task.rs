@@ -2,7 +2,8 @@
 //! A task of the simulated machine.
 
 use super::clock::Time;
-use super::hardware::ONE;
+use super::memory::Memory;
+use super::program::Whose;
 
 /// Where a task is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,29 @@ pub struct Places {
     pub last: Option<usize>,
 }
 
+/// Tasks that share memory, by their leader's number.
+#[derive(Debug)]
+pub struct Process {
+    /// Its first task.
+    pub leader: usize,
+    /// Tasks of it that are alive.
+    pub threads: u32,
+    pub memory: Memory,
+    /// When that was last worked on.
+    pub used_at: Time,
+}
+
+impl Process {
+    pub fn new(leader: usize) -> Self {
+        Self {
+            leader,
+            threads: 0,
+            memory: Memory::default(),
+            used_at: 0,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Task {
@@ -47,8 +71,14 @@ pub struct Task {
     pub rounds: u32,
     /// Work that is left of the phase that it is in; `None`: it is in none.
     pub left: Option<u64>,
-    /// By node: work done on touching new memory there. Empty: no memory.
-    pub touched: Vec<u64>,
+    /// It computes until the others come to its barrier.
+    pub spins: bool,
+    /// Subscript of the world's processes.
+    pub process: usize,
+    /// Its own, and which it uses.
+    pub memory: Memory,
+    pub used_at: Time,
+    pub uses: Whose,
     pub parent: Option<usize>,
     pub children: u32,
     /// Set of the plan that it is confined to.
@@ -73,6 +103,8 @@ pub struct Task {
     /// LLC where it last ran.
     pub llc: usize,
     pub queued_at: Time,
+    /// When it was woken, until it runs.
+    pub woken_at: Option<Time>,
     /// LLC that it shall go to.
     pub wish: Option<usize>,
     pub moved_at: Option<Time>,
@@ -89,7 +121,11 @@ impl Task {
             at: 0,
             rounds: 0,
             left: None,
-            touched: Vec::new(),
+            spins: false,
+            process: 0,
+            memory: Memory::default(),
+            used_at: 0,
+            uses: Whose::default(),
             parent,
             children: 0,
             confined: None,
@@ -106,6 +142,7 @@ impl Task {
             last_cpu: cpu,
             llc,
             queued_at: 0,
+            woken_at: None,
             wish: None,
             moved_at: None,
             places: Places::default(),
@@ -115,28 +152,5 @@ impl Task {
 
     pub fn is_alive(&self) -> bool {
         self.state != State::Gone
-    }
-
-    /// Where its memory is, in millionths of it. One without memory counts as local to `node`.
-    pub fn shares(&self, node: usize, into: &mut Vec<(usize, u64)>) {
-        into.clear();
-        let all: u64 = self.touched.iter().sum();
-        if all == 0 {
-            into.push((node, ONE));
-            return;
-        }
-        let touched = self.touched.iter().enumerate();
-        into.extend(touched.filter(|&(_, &work)| work > 0).map(|(node, &work)| {
-            (
-                node,
-                (u128::from(work) * u128::from(ONE) / u128::from(all)) as u64,
-            )
-        }));
-    }
-
-    /// It touched new memory on `node`, by so much work.
-    pub fn touch(&mut self, node: usize, nodes: usize, work: u64) {
-        self.touched.resize(nodes, 0);
-        self.touched[node] += work;
     }
 }

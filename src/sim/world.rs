@@ -17,14 +17,16 @@ use super::clock::{Events, Time};
 use super::counters::Counters;
 use super::demand::Demand;
 use super::dispatcher::balance::Balancing;
+use super::extras::Extras;
 use super::hardware::{Hardware, ONE};
 use super::idle::{CpuSet, IdleCpus};
+use super::locality::Locality;
 use super::occupancy::Occupancy;
 use super::outcome::Tally;
 use super::program::Plan;
 use super::queue::Queue;
 use super::steps::Meeting;
-use super::task::{State, Task};
+use super::task::{Process, State, Task};
 use crate::policy::compile::Limits;
 use crate::policy::record::Record;
 
@@ -39,6 +41,7 @@ pub struct Setup {
     pub newborn_work_ns: u64,
     /// 0: never.
     pub balance_ns: u64,
+    pub extras: Extras,
 }
 
 /// Why a run came to no end.
@@ -102,7 +105,10 @@ pub struct World<'a> {
     pub(super) sets: Vec<CpuSet>,
     pub(super) events: Events<Event>,
     pub(super) random: fastrand::Rng,
+    /// Of this run: all work, in millionths of what the programs say.
+    pace: u64,
     pub(super) tasks: Vec<Task>,
+    pub(super) processes: Vec<Process>,
     pub(super) cpus: Vec<Cpu>,
     pub(super) queues: Vec<Queue>,
     /// By node: tasks in its queues.
@@ -114,6 +120,8 @@ pub struct World<'a> {
     pub(super) demand: Demand,
     pub(super) meeting: Meeting,
     pub(super) balancing: Balancing,
+    /// Not with `--locality off`, and on one node.
+    pub(super) locality: Option<Locality>,
     pub(super) live: usize,
     /// CPUs that run a task.
     pub(super) busy: usize,
@@ -135,6 +143,9 @@ impl<'a> World<'a> {
     pub fn new(hw: &'a Hardware, setup: &'a Setup, plan: &'a Plan, seed: u64) -> Self {
         let cpus = hw.nr_cpus();
         let sets = plan.sets.iter();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let span = hw.params.run_permille * 1000;
+        let pace = ONE - span + random.u64(0..=2 * span);
         Self {
             hw,
             setup,
@@ -143,8 +154,10 @@ impl<'a> World<'a> {
                 .map(|set| CpuSet::of(cpus, set.iter().copied()))
                 .collect(),
             events: Events::default(),
-            random: fastrand::Rng::with_seed(seed),
+            random,
+            pace,
             tasks: Vec::new(),
+            processes: Vec::new(),
             cpus: vec![Cpu::default(); cpus],
             queues: (0..hw.nr_llcs()).map(|_| Queue::default()).collect(),
             waiting: vec![0; hw.nr_nodes()],
@@ -154,6 +167,8 @@ impl<'a> World<'a> {
             demand: Demand::new(cpus, hw.nr_nodes()),
             meeting: Meeting::new(plan),
             balancing: Balancing::new(hw, &setup.limits),
+            locality: (setup.extras.locality.is_some() && hw.nr_nodes() > 1)
+                .then(|| Locality::new(hw, setup.extras.bring_rate)),
             live: 0,
             busy: 0,
             sleeping: 0,
@@ -185,7 +200,12 @@ impl<'a> World<'a> {
     pub fn run(&mut self, most_ns: Time) -> Result<(), SimError> {
         self.first_task();
         if self.setup.balance_ns > 0 && self.hw.nr_nodes() > 1 {
-            self.events.announce(self.setup.balance_ns, Event::Balance);
+            let interval = self.setup.balance_ns;
+            let first = match self.hw.params.random_phase {
+                true => self.random.u64(1..=interval),
+                false => interval,
+            };
+            self.events.announce(first, Event::Balance);
         }
         self.events.announce(AUDIT_NS, Event::Audit);
         self.events.announce(self.occupancy.span_ns, Event::Span);
@@ -276,6 +296,9 @@ impl<'a> World<'a> {
         let at = &mut self.cpus[cpu];
         at.speed = speed;
         at.speeds += 1;
+        if self.tasks[id].spins {
+            return;
+        }
         let left = u128::from(self.tasks[id].left.unwrap_or(0));
         let takes = (left * u128::from(ONE)).div_ceil(u128::from(speed)) as u64;
         let (ends, speeds) = (at.worked_until + takes, at.speeds);
@@ -290,11 +313,13 @@ impl<'a> World<'a> {
         let elapsed = now.saturating_sub(at.worked_until);
         at.worked_until = at.worked_until.max(now);
         let task = &mut self.tasks[id];
-        let Some(left) = task.left else { return };
+        let Some(left) = task.left.filter(|_| !task.spins) else {
+            return;
+        };
         let done = (u128::from(elapsed) * u128::from(at.speed) / u128::from(ONE)) as u64;
         let done = done.min(left);
         task.left = Some(left - done);
-        self.note_memory(cpu, id, done);
+        self.note_memory(cpu, id, done, elapsed);
     }
 
     /// The phase of the CPU's task is through, but for what was lost in rounding.
@@ -337,6 +362,10 @@ impl<'a> World<'a> {
 
     /// A number up to so many permille more or less.
     pub(super) fn jittered(&mut self, work: u64) -> u64 {
+        let work = match self.pace {
+            ONE => work,
+            pace => (u128::from(work) * u128::from(pace) / u128::from(ONE)) as u64,
+        };
         let span = work / 1000 * self.hw.params.jitter_permille;
         match span {
             0 => work,

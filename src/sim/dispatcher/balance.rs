@@ -8,10 +8,12 @@ use crate::policy::balance::is_calm;
 use crate::policy::compile::Limits;
 use crate::policy::engine::Engine;
 use crate::policy::limits::NICE_0_WEIGHT;
+use crate::policy::locality::record::LocalityRecord;
 use crate::policy::observation::{NodeObs, Observation, TaskObs};
 use crate::policy::record::{FORMAT, Header, Record, TickRecord};
 use crate::sim::clock::Time;
 use crate::sim::hardware::Hardware;
+use crate::sim::locality::{SEQ, tgid};
 use crate::sim::task::{Counted, State, Task};
 use crate::sim::world::{Event, World};
 
@@ -73,22 +75,52 @@ impl World<'_> {
         let nodes = self.balancing.obs.nodes.iter();
         self.balancing.weights = nodes.map(|node| node.task_weight).collect();
         let Balancing { engine, obs, .. } = &mut self.balancing;
-        let decisions = engine.tick(obs);
+        let mut orders = Vec::new();
+        match &mut self.locality {
+            Some(locality) => {
+                let send = |order| {
+                    orders.push(order);
+                    true
+                };
+                locality
+                    .tracker
+                    .tick(engine, obs, |_, _| false, |_| None, send);
+            }
+            None => {
+                engine.tick(obs);
+            }
+        }
+        let wishes = self.note_decisions();
+        for (id, llc) in wishes {
+            self.wish(id, llc);
+        }
+        self.follow_orders(orders);
+    }
+
+    /// Count and record what was decided; returns who shall go where.
+    fn note_decisions(&mut self) -> Vec<(usize, usize)> {
+        let Balancing { engine, obs, .. } = &self.balancing;
+        let decisions = engine.decisions();
         self.tally.decided(decisions);
-        let moves = decisions.moves.iter();
-        let wishes: Vec<(usize, usize)> = moves
-            .map(|one| (one.slot as usize, usize::from(one.llc)))
-            .collect();
+        let tracker = self.locality.as_ref().map(|locality| &locality.tracker);
+        let steps = tracker.and_then(|tracker| tracker.steps());
+        self.tally.located(steps);
+        let moves = decisions.moves.iter().map(|one| (one.slot, one.llc));
+        let steps = steps.into_iter().flat_map(|steps| &steps.steps);
+        let wishes = moves.chain(steps.map(|one| (one.slot, one.llc)));
+        let wishes = wishes.map(|(slot, llc)| (slot as usize, usize::from(llc)));
+        let wishes = wishes.collect();
         if let Some(trace) = &mut self.trace {
             trace.push(Record::Tick(TickRecord {
                 observation: obs.clone(),
                 decisions: decisions.clone(),
-                locality: None,
+                locality: tracker.map(|tracker| LocalityRecord {
+                    view: tracker.view().clone(),
+                    steps: tracker.steps().cloned(),
+                }),
             }));
         }
-        for (id, llc) in wishes {
-            self.wish(id, llc);
-        }
+        wishes
     }
 
     /// The task shall go to `llc`: at the next tick if it runs, else when it is next placed.
@@ -108,7 +140,11 @@ impl World<'_> {
         let last = std::mem::replace(&mut self.balancing.at, now);
         self.balancing.obs.at = now;
         self.read_counters(now, now - last);
-        if is_calm(&self.balancing.obs, &self.hw.shape) {
+        let due = match &mut self.locality {
+            Some(locality) => locality.begin(now),
+            None => false,
+        };
+        if !due && is_calm(&self.balancing.obs, &self.hw.shape) {
             return false;
         }
         let seen_at = self.balancing.seen_at.replace(now);
@@ -155,7 +191,8 @@ impl World<'_> {
             let busy = ran.saturating_mul(1000).checked_div(elapsed);
             let busy = busy.unwrap_or(0).min(1000) as u16;
             if busy > 0 {
-                obs.tasks.push(observed(id, task, busy, now));
+                let tgid = tgid(&self.processes, task);
+                obs.tasks.push(observed((id, tgid), task, busy, now));
             }
         }
         for (node, (tasks, weight)) in obs.nodes.iter_mut().zip(weights) {
@@ -165,16 +202,15 @@ impl World<'_> {
     }
 }
 
-fn observed(id: usize, task: &Task, busy: u16, now: Time) -> TaskObs {
+fn observed((id, tgid): (usize, i32), task: &Task, busy: u16, now: Time) -> TaskObs {
     let moved_ms = task.moved_at.map_or(u32::MAX, |at| {
         ((now - at) / 1_000_000).min(u32::MAX.into()) as u32
     });
     TaskObs {
         slot: id as u32,
-        seq: 2,
+        seq: SEQ,
         pid: id as i32,
-        // Every task is a process of its own.
-        tgid: id as i32,
+        tgid,
         llc: task.llc as u16,
         busy,
         weight: task.weight,

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A new task: the policy chooses node and LLC, and it is counted there at once.
 
-use crate::policy::placement::{ForkState, fork_llc, fork_node};
-use crate::policy::record::{ForkRecord, Record};
-use crate::sim::task::{Counted, Task};
+use crate::policy::locality::fork::fork_home;
+use crate::policy::placement::{ForkState, fork_llc};
+use crate::policy::record::{ForkRecord, HomeRecord, Record};
+use crate::sim::locality::tgid;
+use crate::sim::task::{Counted, Process, Task};
 use crate::sim::world::World;
 
 impl World<'_> {
-    /// The task `parent` on `cpu` starts a process.
-    pub(in crate::sim) fn fork(&mut self, cpu: usize, parent: usize, program: usize) {
+    /// The task `parent` on `cpu` starts a process, or a thread of its own.
+    pub(in crate::sim) fn fork(&mut self, cpu: usize, parent: usize, program: usize, thread: bool) {
         let id = self.tasks.len();
         let (now, place) = (self.now(), self.hw.place(cpu));
         let mut task = Task::new(program, Some(parent), cpu, place.llc);
@@ -17,6 +19,14 @@ impl World<'_> {
         task.weight = self.tasks[parent].weight;
         task.vtime = self.queues[place.llc].clock;
         task.born_at = Some(now);
+        task.process = match thread {
+            true => self.tasks[parent].process,
+            false => {
+                self.processes.push(Process::new(id));
+                self.processes.len() - 1
+            }
+        };
+        self.processes[task.process].threads += 1;
         self.tasks.push(task);
         self.tasks[parent].children += 1;
         self.live += 1;
@@ -55,9 +65,11 @@ impl World<'_> {
             order: hw.order(place.node),
             usable,
         };
-        let limits = &self.setup.limits.fork;
         // Every task may use some CPU, so there always is a node.
-        let Some(choice) = fork_node(&state, limits) else {
+        let prefers = self.prefers(id);
+        let usable_on = self.usable_by_node(id, prefers);
+        let limits = &self.setup.limits.fork;
+        let Some(choice) = fork_home(&state, limits, prefers, &hw.shape.order, &usable_on) else {
             return place.llc;
         };
         let llcs = hw.shape.llcs_of(choice.node as usize);
@@ -90,10 +102,33 @@ impl World<'_> {
                 why: choice.why,
                 llc: llc as u32,
                 parent: task_parent.map(|parent| parent as i32),
-                home: None,
+                home: (prefers != 0).then_some(HomeRecord {
+                    prefers,
+                    usable: usable_on,
+                    why: choice.home,
+                }),
                 committed,
             }));
         }
         llc
+    }
+
+    /// The nodes where the task's process belongs, as a mask; 0: nowhere in particular.
+    pub(super) fn prefers(&self, id: usize) -> u64 {
+        let locality = self.locality.as_ref();
+        locality.map_or(0, |locality| {
+            locality.nodes_of(tgid(&self.processes, &self.tasks[id]))
+        })
+    }
+
+    /// CPUs of each node that the task may use; nothing when there is no node to ask for.
+    fn usable_by_node(&self, id: usize, prefers: u64) -> Vec<u32> {
+        let nodes = match prefers {
+            0 => 0..0,
+            _ => 0..self.hw.nr_nodes(),
+        };
+        nodes
+            .map(|node| self.usable(id, self.hw.cpus_of_node(node)))
+            .collect()
     }
 }

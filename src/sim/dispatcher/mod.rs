@@ -9,8 +9,9 @@
 //! | [`pull`] | pull.bpf.h |
 //! | [`balance`] | none: the daemon's tick, src/kernel/tick.rs and src/balancer.rs |
 //!
-//! What is left out, besides what [`queue`](super::queue) says: SYNC wake-ups, preferred nodes and
-//! everything else that locality does, kernel threads, and other scheduling classes.
+//! What is left out, besides what [`queue`](super::queue) says: SYNC wake-ups, kernel threads, and
+//! other scheduling classes. A preferred node counts at fork and at wake-ups that find it idle, not when a full
+//! node looks for help.
 
 pub(super) mod balance;
 mod fork;

@@ -10,6 +10,9 @@ const PATIENCE: u64 = 8;
 impl World<'_> {
     /// A task for the CPU, whose own LLC has none: of its node, then of others, nearest first.
     pub(super) fn pull(&mut self, cpu: usize) -> Option<usize> {
+        if !self.setup.extras.pulls {
+            return None;
+        }
         let own = self.hw.place(cpu).node;
         let order = self.hw.order(own).iter().map(|&node| usize::from(node));
         let found = order
@@ -65,7 +68,11 @@ impl World<'_> {
             self.note_late(llc);
             self.dispatch(cpu);
             let works = self.cpus[cpu].task.is_some();
-            assert!(works || !old, "CPU {cpu} stays idle beside LLC {llc} (R9)");
+            let may_pull = self.setup.extras.pulls;
+            assert!(
+                works || !old || !may_pull,
+                "CPU {cpu} stays idle beside LLC {llc} (R9)"
+            );
         }
         let next = self.hw.tick_after(self.now());
         self.events.announce(next, Event::Sweep(llc));

@@ -18,6 +18,9 @@ impl World<'_> {
             self.tally.migrated(stays);
         }
         task.has_run = true;
+        if let Some(at) = task.woken_at.take() {
+            self.tally.woken(now - at);
+        }
         task.state = State::Running(cpu);
         (task.last_cpu, task.llc) = (cpu, place.llc);
         let here = Counted::Running(place.llc);

@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A wake-up: the previous CPU, a whole core of its LLC, any CPU there, the same in the node; another node
-//! only when this one has no spare and that one has.
+//! A wake-up: where its process belongs, if the limits allow; else the previous CPU, a whole core of its LLC,
+//! any CPU there, the same in the node; another node only when this one has no spare and that one has.
 
 use crate::policy::limits::spare;
+use crate::policy::locality::wake::{WakeState, may_wake};
 use crate::policy::placement::spill_nodes;
-use crate::sim::task::State;
+use crate::sim::task::{Counted, State};
 use crate::sim::world::World;
 
 impl World<'_> {
     /// The task has something to do.
     pub(in crate::sim) fn wake(&mut self, id: usize) {
         assert_eq!(self.state(id), State::Asleep, "task {id} is woken");
+        self.tasks[id].woken_at = Some(self.now());
         self.place_wakeup(id);
     }
 
     /// Find a place for a task that is on no CPU and in no queue.
     pub(in crate::sim) fn place_wakeup(&mut self, id: usize) {
         let prev = self.tasks[id].last_cpu;
-        let llc = self.grant_wish(id).unwrap_or(self.hw.place(prev).llc);
+        let wish = self.grant_wish(id);
+        if wish.is_none()
+            && let Some(cpu) = self.idle_preferred(id, self.hw.place(prev).node)
+        {
+            self.start(cpu, id);
+            return;
+        }
+        let llc = wish.unwrap_or(self.hw.place(prev).llc);
         match self.idle_near(id, prev, llc) {
             Some(cpu) => self.start(cpu, id),
             None if self.llc_to_wait_in(id, llc) == llc => self.enqueue(id, llc, true),
@@ -39,6 +48,35 @@ impl World<'_> {
             .or_else(|| self.idle.any(in_llc, allowed))
             .or_else(|| self.idle.any(self.hw.cpus_of_node(node), allowed))
             .or_else(|| self.idle_elsewhere(id, node))
+    }
+
+    /// For a task off the nodes where its process belongs (R8): an idle CPU on the nearest that may have it.
+    fn idle_preferred(&self, id: usize, node: usize) -> Option<usize> {
+        let prefers = self.prefers(id);
+        if prefers == 0 || prefers >> node & 1 == 1 {
+            return None;
+        }
+        let (hw, now) = (self.hw, self.now());
+        // The task is not to stand in its own way.
+        let own = match self.tasks[id].counted {
+            Counted::Newborn(llc, _) => Some(hw.node_of_llc(llc)),
+            Counted::None | Counted::Running(_) => None,
+        };
+        let committed = (0..hw.nr_nodes()).map(|node| {
+            let all = self.counters.committed_on(hw, node, now);
+            all.saturating_sub(u32::from(own == Some(node)))
+        });
+        let committed: Vec<u32> = committed.collect();
+        let state = WakeState {
+            committed: &committed,
+            weight: &hw.shape.weight,
+            allowed: self.tasks[id].nodes,
+        };
+        let limits = &self.setup.limits.fork;
+        let nodes = hw.order(node).iter().map(|&node| usize::from(node));
+        nodes
+            .filter(|&node| prefers >> node & 1 == 1 && may_wake(&state, limits, node))
+            .find_map(|node| self.idle.any(hw.cpus_of_node(node), self.allowed(id)))
     }
 
     /// Another node for a task whose own has no spare.

@@ -45,7 +45,7 @@ impl Source {
     /// The file cannot be read, or is not what it should be; the message has the line.
     pub fn load(&self, hw: &Hardware) -> Result<Loaded> {
         let (plan, note) = match self {
-            Self::BuiltIn(workload) => (workload.plan(), None),
+            Self::BuiltIn(workload) => (workload.plan(hw), None),
             Self::File(path) => {
                 let plan = parse(&read(path)?, hw);
                 let plan = plan.map_err(|error| anyhow!("{}, {error}", path.display()))?;

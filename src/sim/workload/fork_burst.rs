@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `fork-burst:N`: a task starts N others in a row; each sleeps, then computes.
 
-use super::{Choice, Kind};
+use super::{Choice, Kind, On};
 use crate::sim::program::{Mark, Op, Plan};
 
 pub(super) const KIND: Kind = Kind {
     name: "fork-burst",
     unit: "tasks",
     most: 65_536,
+    fixed: None,
     options: &[
         Choice(
             "sleep_ms",
@@ -24,7 +25,7 @@ pub(super) const KIND: Kind = Kind {
 /// What a new task does before it sleeps.
 const START_NS: u64 = 100_000;
 
-fn plan(tasks: u64, options: &[u64]) -> Plan {
+fn plan(tasks: u64, options: &[u64], _: On) -> Plan {
     let &[sleep_ms, spin_ms, fork_us] = options else {
         return Plan::default();
     };

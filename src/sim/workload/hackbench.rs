@@ -2,13 +2,14 @@
 //! `hackbench:GROUPS`: in each group 20 senders send messages to each of 20 receivers, through a pipe per
 //! receiver. All begin together when all are there.
 
-use super::{Choice, Kind};
+use super::{Choice, Kind, On};
 use crate::sim::program::{Mark, Op, Plan};
 
 pub(super) const KIND: Kind = Kind {
     name: "hackbench",
     unit: "groups",
     most: 1024,
+    fixed: None,
     options: &[
         Choice(
             "loops",
@@ -37,7 +38,7 @@ const PAIRS: u64 = 20;
 /// A pipe of 64 KiB holds so many messages of 100 bytes.
 const PIPE: u32 = 655;
 
-fn plan(groups: u64, options: &[u64]) -> Plan {
+fn plan(groups: u64, options: &[u64], _: On) -> Plan {
     let &[loops, message_us, fork_us] = options else {
         return Plan::default();
     };

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads: `NAME:N`, and `,KEY=VALUE` for what is to differ from the defaults.
+//! Workloads: `NAME:N` (`NAME` alone where the size is the name's), and `,KEY=VALUE` for what is to differ from
+//! the defaults.
 //!
 //! | workload | its twin |
 //! |---|---|
 //! | [`fork_burst`] | `scx_ballast work fork-burst` |
-//! | [`mpi`] | `scx_ballast work mpi`, in the shape of NAS mg |
+//! | [`mpi`] | `scx_ballast work mpi`, in the shape of NAS mg; and NAS mg.D itself |
 //! | [`hackbench`] | hackbench with processes and pipes |
+//! | [`stream`] | STREAM with OpenMP |
+//! | [`tbench`] | tbench and its servers |
+//! | [`schbench`] | schbench with one messenger |
+//! | [`numa`] | `perf bench numa mem` as document 000 ran it |
 //!
 //! A further one is a module with a table of its options and a function that makes a [`Plan`] of them,
 //! and a line in [`KINDS`].
@@ -13,10 +18,15 @@
 mod fork_burst;
 mod hackbench;
 mod mpi;
+mod numa;
+mod schbench;
+mod stream;
+mod tbench;
 
 use std::fmt;
 use std::str::FromStr;
 
+use super::hardware::Hardware;
 use super::program::Plan;
 
 /// What a kind of workload is made of.
@@ -25,15 +35,42 @@ struct Kind {
     /// What its number is.
     unit: &'static str,
     most: u64,
+    /// The number, where the user does not give it.
+    fixed: Option<u64>,
     options: &'static [Choice],
     /// From the number and the options, in the order of the table.
-    plan: fn(u64, &[u64]) -> Plan,
+    plan: fn(u64, &[u64], On) -> Plan,
+}
+
+/// How large the machine is, for workloads that are as large as it is.
+#[derive(Debug, Clone, Copy)]
+struct On {
+    cpus: u64,
+    nodes: u64,
 }
 
 /// An option: name, default, largest value, what it is.
 struct Choice(&'static str, u64, u64, &'static str);
 
-const KINDS: &[Kind] = &[fork_burst::KIND, mpi::KIND, hackbench::KIND];
+const KINDS: &[Kind] = &[
+    fork_burst::KIND,
+    mpi::KIND,
+    mpi::MGD,
+    hackbench::KIND,
+    stream::KIND,
+    tbench::KIND,
+    schbench::KIND,
+    numa::NUMA01,
+    numa::NUMA02,
+    numa::NUMA03,
+    numa::NUMA04,
+    numa::NUMA05,
+    numa::NUMA06,
+    numa::NUMA07,
+    numa::NUMA08,
+    numa::NUMA09,
+    numa::NUMA10,
+];
 
 /// A workload as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,15 +83,23 @@ pub struct Workload {
 }
 
 impl Workload {
-    pub fn plan(&self) -> Plan {
-        (KINDS[self.kind].plan)(self.number, &self.options)
+    /// What runs on a machine.
+    pub fn plan(&self, hw: &Hardware) -> Plan {
+        let on = On {
+            cpus: hw.nr_cpus() as u64,
+            nodes: hw.nr_nodes() as u64,
+        };
+        (KINDS[self.kind].plan)(self.number, &self.options, on)
     }
 }
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = &KINDS[self.kind];
-        write!(f, "{}:{}", kind.name, self.number)?;
+        match kind.fixed {
+            Some(_) => f.write_str(kind.name)?,
+            None => write!(f, "{}:{}", kind.name, self.number)?,
+        }
         for (Choice(name, default, ..), value) in kind.options.iter().zip(&self.options) {
             if value != default {
                 write!(f, ",{name}={value}")?;
@@ -69,15 +114,21 @@ impl FromStr for Workload {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split(',');
-        let (name, number) = parts
-            .next()
-            .and_then(|first| first.split_once(':'))
-            .ok_or_else(|| format!("expected NAME:N, for example mpi:16; {}", names()))?;
+        let first = parts.next().unwrap_or_default();
+        let (name, number) = match first.split_once(':') {
+            Some((name, number)) => (name, Some(number)),
+            None => (first, None),
+        };
         let at = KINDS.iter().position(|kind| kind.name == name);
         let at = at.ok_or_else(|| format!("there is no workload '{name}'; {}", names()))?;
         let kind = &KINDS[at];
-        let number = in_range(number, 1, kind.most)
-            .map_err(|why| format!("number of {}: {why}", kind.unit))?;
+        let number = match (kind.fixed, number) {
+            (Some(fixed), None) => fixed,
+            (Some(_), Some(_)) => return Err(format!("{name} has no number")),
+            (None, None) => return Err(format!("expected {name}:N, N being {}", kind.unit)),
+            (None, Some(number)) => in_range(number, 1, kind.most)
+                .map_err(|why| format!("number of {}: {why}", kind.unit))?,
+        };
         let mut options: Vec<u64> = kind.options.iter().map(|option| option.1).collect();
         for part in parts {
             let (key, value) = part
@@ -115,7 +166,10 @@ fn names() -> String {
 pub fn help() -> String {
     let mut text = String::from("Workloads, their options and what those are by default:\n");
     for kind in KINDS {
-        text += &format!("  {}:N  N {}\n", kind.name, kind.unit);
+        text += &match kind.fixed {
+            Some(_) => format!("  {}\n", kind.name),
+            None => format!("  {}:N  N {}\n", kind.name, kind.unit),
+        };
         for Choice(name, default, _, what) in kind.options {
             text += &format!("      {name}={default}  {what}\n");
         }
@@ -133,13 +187,19 @@ mod tests {
         assert_eq!(workload.to_string(), "mpi:16,iterations=7");
         let same: Workload = "mpi:16,sleep_ms=50".parse().unwrap();
         assert_eq!(same.to_string(), "mpi:16");
+        let numa: Workload = "numa04,loops=3".parse().unwrap();
+        assert_eq!(numa.to_string(), "numa04,loops=3");
     }
 
     #[test]
     fn nonsense_is_answered() {
         for (text, why) in [
-            ("mpi", "expected NAME:N"),
-            ("nas:3", "workloads are fork-burst, mpi, hackbench"),
+            ("mpi", "expected mpi:N, N being ranks"),
+            ("nas:3", "workloads are fork-burst, mpi, mgd, hackbench"),
+            ("nas", "there is no workload 'nas'"),
+            ("", "there is no workload ''"),
+            ("numa01:2", "numa01 has no number"),
+            ("numa11", "there is no workload 'numa11'"),
             ("mpi:0", "number of ranks: expected 1 to"),
             ("mpi:x", "got 'x'"),
             ("mpi:4,speed=1", "mpi has no 'speed', but sleep_ms, "),

@@ -15,7 +15,7 @@ use crate::locality::tracker::Tracker;
 use crate::machine::limits::MAX_NODES;
 use crate::memory::{Brought, Look, Order, Report};
 use crate::policy::locality::areas::{Area, allot, order};
-use crate::policy::locality::extents::Touched;
+use crate::policy::locality::extents::{Extent, Touched};
 use crate::policy::locality::input::{MemoryPolicy, NodePages, Sample};
 use crate::policy::locality::ledger::TaskKey;
 
@@ -106,10 +106,7 @@ impl World<'_> {
                     pages,
                     within,
                     at_ms,
-                } => {
-                    let part = within.map(|extent| (extent.start / OWN_PAGES) as usize - 1);
-                    self.bring_pages((tgid, part), usize::from(to), pages, at_ms)
-                }
+                } => self.bring_pages((tgid, within), usize::from(to), pages, at_ms),
             };
             locality.reports.push(report);
         }
@@ -239,7 +236,7 @@ impl World<'_> {
     /// Bring pages of a process, or of one of its threads, to a node; the shared ones first.
     fn bring_pages(
         &mut self,
-        (tgid, part): (i32, Option<usize>),
+        (tgid, within): (i32, Option<Extent>),
         to: usize,
         pages: u32,
         at_ms: u64,
@@ -248,8 +245,9 @@ impl World<'_> {
         let asked = u64::from(pages) * page_ns;
         let mut members = self.members(tgid);
         let mut left = asked;
-        if let Some(part) = part {
-            members.retain(|&id| id == part);
+        if let Some(extent) = within {
+            // An extent is of one area, which is of one thread.
+            members.retain(|&id| own_start(id) == extent.start - extent.start % OWN_PAGES);
         } else if let Some(&first) = members.first() {
             let process = self.tasks[first].process;
             left -= self.processes[process].memory.bring(to, left);
@@ -262,6 +260,7 @@ impl World<'_> {
         Report::Brought {
             tgid,
             to: to as u16,
+            within,
             at_ms,
             cost_us: moved,
             brought: Ok(Brought {

@@ -67,10 +67,20 @@ impl Facts for Kernel {
         let Some(task) = tasks.get(&tid) else {
             return false;
         };
+        // The kernel refuses a set that has no room for all CPUs.
+        assert!(set.room() >= self.nr_cpus as usize);
+        let room = set.room();
         *set = match &task.cpus {
             Some(cpus) => CpuSet::of(cpus.iter().copied()),
             None => CpuSet::of(0..self.nr_cpus),
         };
+        if set.room() < room {
+            let mut larger = CpuSet::below(room);
+            (0..self.nr_cpus)
+                .filter(|&cpu| set.contains(cpu))
+                .for_each(|cpu| larger.add(cpu));
+            *set = larger;
+        }
         true
     }
 
@@ -349,6 +359,7 @@ fn affinity_holds_and_is_asked_for_only_when_it_is_narrow() {
         world.later(MS);
     }
     // Migration disabled: one CPU although its affinity names all. It stays.
+    let mut world = World::on(MachineBuilder::uniform(2, 1, 80, 1).build().unwrap(), 100);
     let kept = Queued {
         nr_cpus_allowed: 1,
         ..world.queued(30, 3, true)
@@ -483,6 +494,31 @@ fn an_imbalance_is_evened_out_by_wishes_and_replays() {
         replay.check(record).unwrap();
     }
     assert_eq!((replay.ticks, replay.moves, replay.mismatches), (1, 2, 0));
+}
+
+/// A change of affinity that was not told is seen before a move is decided.
+#[test]
+fn confined_hogs_are_not_asked_to_move() {
+    let mut world = World::small();
+    let mut balancing = Balancing::new(&Shape::of(&world.machine), &world.limits, 100);
+    for pid in 10..14 {
+        let cpu = pid as u32 - 10;
+        world.with(pid, |task| task.cpu = cpu);
+        world.wake(pid);
+        world.with(pid, |task| task.cpus = Some(vec![0, 1, 2, 3]));
+    }
+    for _ in 0..5 {
+        world.later(100 * MS);
+        for pid in 10..14 {
+            world.with(pid, |task| task.runtime_ns += 100 * MS);
+        }
+        world
+            .user
+            .tick(&mut balancing, world.now, |_| panic!("a visit"));
+        let (observation, decisions) = balancing.last();
+        assert!(decisions.moves.is_empty(), "{decisions:?}");
+        assert!(observation.tasks.iter().all(|task| task.nodes == 1));
+    }
 }
 
 #[test]

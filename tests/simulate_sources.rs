@@ -391,6 +391,46 @@ fn a_trace_is_arrivals_and_times() {
     );
 }
 
+/// A task that slept less often than it forked has its children when it had them; and no number in a file is too large.
+#[test]
+fn children_come_when_they_came_and_absurd_numbers_are_bounded() {
+    let hw = hw();
+    let one = |at, run, sleeps| {
+        trace::plan(
+            [
+                header(&hw),
+                fork(1000, 10, 9, u64::MAX),
+                fork(1400, 11, 10, u64::MAX),
+                exit(2000, 10, run, sleeps),
+                Record::Lost { forks: u64::MAX },
+                Record::Lost { forks: at },
+            ],
+            &hw,
+        )
+        .unwrap()
+    };
+    let traced = one(1, 500, 0);
+    let (own, asleep) = (Op::Compute(200 * MS), Op::Sleep(200 * MS));
+    let rest = [Op::Compute(300 * MS), Op::Sleep(300 * MS)];
+    let parent = [
+        &[Op::Mark(Mark::First), own, asleep, Op::Fork(1)],
+        &rest[..],
+    ]
+    .concat();
+    assert_eq!(traced.plan.programs[0], parent);
+    assert_eq!(traced.lost, u64::MAX);
+    let sleeps = |traced: &trace::Traced| -> u64 {
+        let ops = traced.plan.programs[0].iter();
+        let times = ops.map(|op| match op {
+            Op::Repeat { times, .. } => u64::from(*times),
+            _ => 0,
+        });
+        times.sum()
+    };
+    // Once in a microsecond of its second at most.
+    assert_eq!(sleeps(&one(0, 0, u64::MAX)), 1_000_000);
+}
+
 #[derive(Parser)]
 struct Flags {
     #[command(flatten)]

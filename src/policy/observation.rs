@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::{Machine, NodeIdx};
 
+/// CPUs of a node: more in a file are a mistake, and would not add up.
+const MOST_CPUS: u32 = 1 << 20;
+
 /// What does not change while the scheduler is loaded: the places, in dense indices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
@@ -61,7 +64,9 @@ impl Shape {
         let llcs_in_order = self.first_llc.is_sorted()
             && self.first_llc.iter().all(|&llc| usize::from(llc) < llcs)
             && self.llc_node.iter().all(|&node| usize::from(node) < nodes);
-        if !lengths || !llcs_in_order || !self.order.iter().all(complete) {
+        let mut cpus = self.weight.iter().chain(&self.llc_weight);
+        let possible = cpus.all(|&cpus| cpus <= MOST_CPUS);
+        if !lengths || !llcs_in_order || !possible || !self.order.iter().all(complete) {
             return Err("the machine that it describes is inconsistent".into());
         }
         Ok(())

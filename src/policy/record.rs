@@ -134,7 +134,7 @@ impl Replay {
         match record {
             Record::Header(header) => return self.begin(header),
             Record::Lost { forks } => {
-                self.lost += forks;
+                self.lost = self.lost.saturating_add(forks);
                 return Ok(());
             }
             Record::Exit(_) => return Ok(()),

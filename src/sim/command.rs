@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
@@ -12,7 +12,7 @@ use super::hardware::{Hardware, Params};
 use super::plot;
 use super::report::Report;
 use super::runs::Job;
-use super::source::Loaded;
+use super::source::{Loaded, Source};
 use super::sweep::{self, Ground, Sweep, SweepReport};
 use crate::cli::{Format, PolicyArgs, UsageError};
 use crate::policy::record::Record;
@@ -22,6 +22,7 @@ use crate::policy::record::Record;
 /// # Errors
 /// The machine cannot be had, the workload does not come to its end, or something cannot be written.
 pub fn run(args: &SimulateArgs) -> Result<()> {
+    check_files(args)?;
     let machine = args.machine.read()?;
     let hw = Hardware::new(&machine, Params::default());
     let setup = args.setup_with(&args.policy, &hw.nodes);
@@ -44,6 +45,27 @@ pub fn run(args: &SimulateArgs) -> Result<()> {
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .context("cannot write to standard output")
+}
+
+/// Nothing is written over what is read, or over what is written besides.
+fn check_files(args: &SimulateArgs) -> Result<()> {
+    let input = match &args.workload {
+        Source::File(path) | Source::Trace(path) => Some(path),
+        Source::BuiltIn(_) => None,
+    };
+    let files = [input, args.trace.as_ref(), args.svg.as_ref()];
+    let files: Vec<&PathBuf> = files.into_iter().flatten().collect();
+    let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    for (at, file) in files.iter().enumerate() {
+        if files[..at].iter().any(|other| place(other) == place(file)) {
+            let name = file.display();
+            return Err(UsageError::new(format!(
+                "{name} is named twice, and would be overwritten"
+            ))
+            .into());
+        }
+    }
+    Ok(())
 }
 
 /// All runs of one set of flags.

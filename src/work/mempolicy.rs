@@ -60,7 +60,11 @@ impl Policy {
         if let Policy::Bind(node) | Policy::Prefer(node) = self
             && !nodes.ids().contains(&node)
         {
-            bail!("there is no node {node} here ({:?})", nodes.ids());
+            let ids: Vec<String> = nodes.ids().iter().map(ToString::to_string).collect();
+            bail!(
+                "--policy: there is no node {node} here, only {}",
+                ids.join(", ")
+            );
         }
         let arena = Arena::new(1, HugePages::Default, Reach::Process)
             .context("cannot map memory to try a policy on")?;
@@ -141,6 +145,9 @@ mod tests {
     fn a_node_that_is_not_there_is_refused() {
         let nodes = NodeMap::detect().unwrap();
         let error = Policy::Bind(4000).check(&nodes).unwrap_err().to_string();
-        assert!(error.starts_with("there is no node 4000"), "{error}");
+        assert!(
+            error.starts_with("--policy: there is no node 4000"),
+            "{error}"
+        );
     }
 }

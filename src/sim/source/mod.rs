@@ -7,16 +7,17 @@ pub mod trace;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::hardware::Hardware;
 use super::program::Plan;
 use super::workload::Workload;
 use crate::policy::record::Record;
+use crate::trace_file;
 
 pub use file::parse;
 pub use lines::FileError;
@@ -64,19 +65,26 @@ impl Source {
 
 /// The records of a trace.
 fn records(path: &Path) -> Result<Vec<Record>> {
-    let name = path.display();
-    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
-    let lines = BufReader::new(file).lines().zip(1..);
-    let record = |(line, number): (std::io::Result<String>, usize)| {
-        let line = line.with_context(|| format!("cannot read {name}"))?;
-        serde_json::from_str(&line)
-            .with_context(|| format!("{name}, line {number}: not a record of a trace"))
-    };
-    lines.map(record).collect()
+    let mut records = Vec::new();
+    trace_file::read(path, |_, record| {
+        records.push(record);
+        Ok(())
+    })?;
+    Ok(records)
 }
 
+/// More is no workload that a person has written.
+const LARGEST: u64 = 16 << 20;
+
 fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    let name = path.display();
+    let mut text = String::new();
+    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let length = file.take(LARGEST + 1).read_to_string(&mut text);
+    if length.with_context(|| format!("cannot read {name}"))? as u64 > LARGEST {
+        bail!("{name} is larger than {} MiB", LARGEST >> 20);
+    }
+    Ok(text)
 }
 
 impl fmt::Display for Source {

@@ -22,7 +22,7 @@ use crate::sim::program::{Mark, Op, Plan};
 
 /// A task of which only the share of CPU time is known sleeps once in so much of its life.
 const UNKNOWN_SLEEP_NS: u64 = 100_000_000;
-/// Shorter times between two forks of the first task are none.
+/// Shorter times are none.
 const SHORTEST_NS: u64 = 1_000;
 
 /// A workload, and what the trace did not have for it.
@@ -150,7 +150,7 @@ impl Reader {
                 self.nodes = header.shape.nodes();
                 traced.loads += 1;
             }
-            Record::Lost { forks } => traced.lost += forks,
+            Record::Lost { forks } => traced.lost = traced.lost.saturating_add(forks),
             Record::Brought(_) => {}
             Record::Fork(fork) => self.fork(&fork),
             Record::Exit(exit) => self.exit(exit),
@@ -202,7 +202,12 @@ impl Life {
     fn measure(&self, until: u64) -> (u64, u64, u64) {
         if let Some(end) = &self.end {
             let life = end.at.saturating_sub(self.born).max(1);
-            return (life, end.run_ns.min(life), end.sleeps);
+            // Nobody sleeps oftener than this, whatever a file says.
+            return (
+                life,
+                end.run_ns.min(life),
+                end.sleeps.min(life / SHORTEST_NS),
+            );
         }
         let life = until.saturating_sub(self.born).max(1);
         let (sum, ticks) = self.busy;
@@ -236,13 +241,17 @@ fn stretch(ops: &mut Vec<Op>, (from, to): (u64, u64), (life, run, sleeps): (u64,
     // What is left over in one stretch is in the next.
     let of = |all: u64| part(all, to) - part(all, from);
     let (runs, turns) = (of(run), of(sleeps));
+    let asleep = (to - from).saturating_sub(runs);
     if turns == 0 {
         if runs > 0 {
             ops.push(Op::Compute(runs));
         }
+        // It waited for a CPU, or its few sleeps are in other stretches; what follows comes as late as it did.
+        if asleep >= SHORTEST_NS {
+            ops.push(Op::Sleep(asleep));
+        }
         return;
     }
-    let asleep = (to - from).saturating_sub(runs);
     // It begins and ends awake.
     let each = runs / (turns + 1);
     let begin = ops.len();

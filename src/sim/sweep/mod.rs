@@ -58,7 +58,7 @@ impl Sweep {
     /// The points: `policy` but for the flag, as `setup` makes a scheduler of it.
     ///
     /// # Errors
-    /// What the flag's parser says of the first value that it does not take.
+    /// What the flag's parser says of the first value that it does not take; or no value makes a difference.
     pub fn points(
         &self,
         policy: &PolicyArgs,
@@ -68,7 +68,12 @@ impl Sweep {
             let setup = setup(&self.with(policy, &value)?);
             Ok(Point { value, setup })
         };
-        self.values().map(point).collect()
+        let points: Vec<Point> = self.values().map(point).collect::<Result<_, String>>()?;
+        let same = |pair: &[Point]| pair[0].setup == pair[1].setup;
+        if points.len() > 1 && points.windows(2).all(same) {
+            return Err("these rules do not use it: all values make the same limits".into());
+        }
+        Ok(points)
     }
 
     /// `policy` with another value of the flag.

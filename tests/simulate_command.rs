@@ -211,3 +211,25 @@ fn what_makes_no_sense_is_refused() {
         assert!(text.contains(why), "{text}");
     }
 }
+
+/// Neither over what is read nor over what is written besides.
+#[test]
+fn no_file_is_written_over() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("workload");
+    let text = "start p\nprogram p\ncompute 1ms\nend\n";
+    std::fs::write(&file, text).expect("a file");
+    let file = file.to_str().expect("a name in UTF-8");
+    let workload = format!("file:{file}");
+    for flags in [
+        &["--workload", &workload, "--svg", file][..],
+        &["--workload", &workload, "--trace", file],
+        &["--workload", "mpi:2", "--svg", "same", "--trace", "same"],
+    ] {
+        let output = ballast(&[&["simulate", "--machine", "2x4"], flags].concat());
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("is named twice"), "{error}");
+    }
+    assert_eq!(std::fs::read_to_string(file).expect("a file"), text);
+}

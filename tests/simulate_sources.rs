@@ -479,3 +479,43 @@ fn a_recorded_simulation_runs_again() {
         }
     }
 }
+
+/// A file of one program `p`, which starts, with these steps; `q` computes.
+fn steps(steps: &str) -> Result<Plan, String> {
+    let text = format!("start p\nprogram p\n{steps}\nend\nprogram q\ncompute 1ms\nend\n");
+    parse(&text, &hw()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn marks_that_say_nothing_of_the_start_leave_it_at_birth() {
+    let plan = steps("mark begin\ncompute 1ms\nmark end").unwrap();
+    assert_eq!(
+        plan.programs[0][..2],
+        [Op::Mark(Mark::First), Op::Mark(Mark::Begin)]
+    );
+    let own = steps("compute 1ms\nmark first").unwrap();
+    assert_eq!(own.programs[0], [Op::Compute(MS), Op::Mark(Mark::First)]);
+    for (text, missing) in [("mark begin", "`mark end`"), ("mark end", "`mark begin`")] {
+        let error = steps(text).unwrap_err();
+        assert!(error.contains(&format!("nowhere {missing}")), "{error}");
+        assert!(error.contains("line 3"), "{error}");
+    }
+}
+
+#[test]
+fn many_forks_are_one_loop_and_too_many_tasks_are_told() {
+    let plan = steps("fork q 1000 2ms").unwrap();
+    let ops = [
+        Op::Compute(2 * MS),
+        Op::Fork(1),
+        Op::Repeat { to: 1, times: 1000 },
+    ];
+    assert_eq!(plan.programs[0][1..], ops);
+    let error = steps("fork q 1000000").unwrap_err();
+    assert!(error.contains("starts 1000001 tasks"), "{error}");
+    let error = parse("nodes all 0\nstart p\nprogram p\nend\n", &hw()).unwrap_err();
+    assert!(
+        error.to_string().contains("'all' means all nodes"),
+        "{error}"
+    );
+}

@@ -10,6 +10,8 @@ use crate::machine::cpulist;
 use crate::sim::hardware::Hardware;
 use crate::sim::program::{Mark, Op, Plan};
 
+/// More forks of one step are a loop, unless they are in one.
+const UNROLLED: u64 = 64;
 /// Operations in all programs, and tasks in a run.
 const MOST_OPS: usize = 1_000_000;
 const MOST_TASKS: u64 = 1_000_000;
@@ -85,10 +87,7 @@ pub fn parse(text: &str, hw: &Hardware) -> Result<Plan, FileError> {
             .error("nothing says where to begin; expected a line `start PROGRAM`"));
     };
     plan.root = known.programs.find(&line, name)?;
-    let marked = blocks
-        .iter()
-        .flat_map(|block| &block.body)
-        .any(|line| line.word == "mark");
+    let marked = check_marks(&blocks)?;
     let mut starts = Vec::new();
     for block in &blocks {
         let mut steps = Steps::new(&known, marked);
@@ -100,6 +99,22 @@ pub fn parse(text: &str, hw: &Hardware) -> Result<Plan, FileError> {
     }
     check_tasks(&blocks, &starts, plan.root)?;
     Ok(plan)
+}
+
+/// Whether tasks say themselves when they are looked at. What is timed has a beginning and an end.
+fn check_marks(blocks: &[Block<'_>]) -> Result<bool, FileError> {
+    let lines = || blocks.iter().flat_map(|block| &block.body);
+    let mark = |what: &str| {
+        let is_it = |line: &&Line<'_>| {
+            line.word == "mark" && line.exactly("mark").is_ok_and(|[word]| word == what)
+        };
+        lines().find(is_it)
+    };
+    match (mark("begin"), mark("end")) {
+        (Some(line), None) => Err(line.error("there is `mark begin`, and nowhere `mark end`")),
+        (None, Some(line)) => Err(line.error("there is `mark end`, and nowhere `mark begin`")),
+        _ => Ok(mark("first").is_some()),
+    }
 }
 
 /// The lines up to the end of the program that begins at `head`.
@@ -154,6 +169,9 @@ fn declare<'a>(
         }
         "nodes" => {
             let [name, list] = line.exactly("nodes NAME LIST")?;
+            if name == "all" {
+                return Err(line.error("'all' means all nodes already; expected another name"));
+            }
             known.nodes.declare(line, name, plan.sets.len())?;
             plan.sets.push(cpus_of(line, list, hw)?);
             Ok(())
@@ -285,11 +303,17 @@ impl<'a> Steps<'a> {
         let work = more.get(1).map_or(Ok(0), |text| line.time(text))?;
         let rounds = self.round.map_or(1, |(_, rounds)| u64::from(rounds));
         self.starts.push((program, times.saturating_mul(rounds)));
-        for _ in 0..times {
+        let to = self.ops.len();
+        let loops = times > UNROLLED && self.round.is_none();
+        for _ in 0..if loops { 1 } else { times } {
             if work > 0 {
                 self.push(line, Op::Compute(work))?;
             }
             self.push(line, Op::Fork(program))?;
+        }
+        if loops {
+            let times = times as u32;
+            self.push(line, Op::Repeat { to, times })?;
         }
         Ok(())
     }

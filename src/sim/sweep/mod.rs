@@ -273,6 +273,14 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_that_the_rules_do_not_use_is_not_swept() {
+        let base = parsed(&["--rules", "none"]);
+        let error = points("imb-numa-nr=1..4", &base).unwrap_err();
+        assert!(error.contains("do not use it"), "{error}");
+        assert_eq!(points("slice-us=1000..2000..1000", &base).unwrap().len(), 2);
+    }
+
+    #[test]
     fn a_value_out_of_range_is_told_in_the_flags_words() {
         let error = points("slice-us=50..150..50", &parsed(&[])).unwrap_err();
         assert!(

@@ -27,7 +27,8 @@ fn longest(place: usize) -> u64 {
     let (power, part) = (place as u32 / PARTS, place as u32 % PARTS);
     match power {
         0 => place as u64,
-        _ => (u64::from(PARTS + part + 1) << (power - 1)) - 1,
+        // Of the last place it is 2^64 less 1.
+        _ => (u64::from(PARTS + part + 1) << (power - 1)).wrapping_sub(1),
     }
 }
 

@@ -73,7 +73,7 @@ fn bad_rules_are_refused() {
 #[test]
 fn what_is_no_trace_is_not_replayed() {
     for (file, why) in [
-        ("/no/such/trace", "cannot open /no/such/trace"),
+        ("/no/such/trace", "cannot read /no/such/trace"),
         ("Cargo.toml", "Cargo.toml, line 1: not a record of a trace"),
     ] {
         let output = ballast(&["replay", file]);

@@ -8,7 +8,7 @@ use std::thread::sleep;
 
 use crate::client::Client;
 use crate::guest::{
-    ms, must, nodes, online, read, remark, secs, soak, state, wait_for_state, within,
+    ms, must, nodes, online, read, remark, secs, soak, state, undisturbed, wait_for_state, within,
 };
 use crate::rules::Rules;
 use crate::running::forks::uneven_bursts;
@@ -52,19 +52,20 @@ fn schedules() {
 #[ignore = "runs in the lab"]
 fn bursts_of_forks() {
     with_own(&SCHED_USER, |sched| {
-        let mut uneven = Vec::new();
-        let mut all = 0;
-        for tasks in [4, 8] {
-            let (bad, judged) = uneven_bursts(sched, &Rules::ballast(), tasks, false);
-            uneven.extend(bad);
-            all += judged;
-        }
-        // Seen: 4 or 5 of 16.
-        assert!(
-            uneven.len() * 2 <= all,
-            "uneven of {all}:\n{}",
-            uneven.join("\n")
-        );
+        undisturbed(3, || {
+            let mut uneven = Vec::new();
+            let mut all = 0;
+            for tasks in [4, 8] {
+                let (bad, judged) = uneven_bursts(sched, &Rules::ballast(), tasks, false);
+                uneven.extend(bad);
+                all += judged;
+            }
+            // Seen: 4 or 5 of 16, and 9 when the host was busy.
+            match uneven.len() * 2 <= all {
+                true => Ok(()),
+                false => Err(format!("uneven of {all}:\n{}", uneven.join("\n"))),
+            }
+        });
     });
 }
 

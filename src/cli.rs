@@ -6,7 +6,9 @@
 //! sensible numbers. A bad flag ends with exit status 2.
 
 use std::fmt::Display;
+use std::io::Write;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -39,6 +41,19 @@ pub struct UsageError(String);
 impl UsageError {
     pub fn new(what: impl Display) -> UsageError {
         UsageError(what.to_string())
+    }
+}
+
+/// Say what went wrong, if something did, and how the program ends.
+pub fn exit_code(done: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = done else {
+        return ExitCode::SUCCESS;
+    };
+    // Not eprintln!, which panics when nobody can read it.
+    let _ = writeln!(std::io::stderr(), "Error: {error:#}");
+    match error.is::<UsageError>() {
+        true => ExitCode::from(2),
+        false => ExitCode::FAILURE,
     }
 }
 

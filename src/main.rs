@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scx_ballast command: parse, pick a command, report the error; nothing else.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use scx_ballast::cli::{Cli, Command, DispatcherKind, UsageError};
+use scx_ballast::cli::{self, Cli, Command, DispatcherKind};
 use scx_ballast::{compare, daemon, observe, replay, rules, sim, topology, user, work};
 
 fn main() -> ExitCode {
@@ -24,15 +23,5 @@ fn main() -> ExitCode {
         }
         None => daemon::run(&cli.run),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            // Not eprintln!, which panics when nobody can read it.
-            let _ = writeln!(std::io::stderr(), "Error: {err:#}");
-            match err.is::<UsageError>() {
-                true => ExitCode::from(2),
-                false => ExitCode::FAILURE,
-            }
-        }
-    }
+    cli::exit_code(done)
 }

@@ -457,6 +457,30 @@ fn looking_stays_within_its_budget() {
     assert_eq!(world.looked.len(), 40, "nobody is left out");
 }
 
+/// While no look can be paid, processes of unknown memory are no reason to go through all tasks.
+#[test]
+fn what_cannot_be_paid_makes_no_work() {
+    let mut world = World::new(Mode::Sampled);
+    for tgid in 20..60 {
+        // Five seconds of the budget.
+        let memory = Memory {
+            cost_us: 5 * BUDGET_US,
+            ..on([100, 100])
+        };
+        world.memory.insert(tgid, memory);
+        world.task(tgid, (tgid % 2) as u16);
+    }
+    world.ticks(600);
+    let looks: u32 = world.looked.values().sum();
+    assert!((10..60).contains(&looks), "{looks}");
+    // Once a second, and for each look and each answer.
+    assert!(
+        world.seen < 60 + 2 * looks + 10,
+        "{} for {looks}",
+        world.seen
+    );
+}
+
 /// Two threads of a process, one on either node, the memory of all on node 0, with spare: one moves if that
 /// is tolerated, and none is swapped (R4). Of two processes on each other's node of a full machine both go.
 #[test]

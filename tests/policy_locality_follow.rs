@@ -3,10 +3,14 @@
 //! never overdrawn, nobody's placed memory is touched, and with constant evidence it ends.
 
 use proptest::prelude::*;
+use scx_ballast::machine::MachineBuilder;
 use scx_ballast::policy::locality::evidence::Standing;
 use scx_ballast::policy::locality::extents::Finding;
 use scx_ballast::policy::locality::follow::{Batch, Follow, MOST_ATTEMPTS, Resident, Wish};
-use scx_ballast::policy::locality::input::MemoryPolicy;
+use scx_ballast::policy::locality::input::{MemoryPolicy, NodePages, Sample};
+use scx_ballast::policy::locality::ledger::Ledger;
+use scx_ballast::policy::locality::places::Places;
+use scx_ballast::policy::observation::Shape;
 
 const TICK_MS: u64 = 200;
 
@@ -187,4 +191,27 @@ proptest! {
             prop_assert_eq!(batches, vec![]);
         }
     }
+}
+
+/// Memory next door is near, and all the same not where its tasks are: it can be brought.
+#[test]
+fn only_local_memory_counts_as_local() {
+    let machine = MachineBuilder::uniform(3, 1, 4, 1)
+        .build()
+        .expect("a machine");
+    let line = Places::by_distance(3, 3, |a, b| 10 + 10 * a.abs_diff(b) as u32);
+    let mut ledger = Ledger::new(line, Shape::of(&machine));
+    let mut shares = vec![7];
+    assert!(!ledger.local_shares(20, &mut shares));
+    let page = |private| NodePages { private, shared: 0 };
+    ledger.sampled(
+        20,
+        &Sample {
+            at_ms: 0,
+            asked: 200,
+            pages: [0, 150, 50].map(page).to_vec(),
+        },
+    );
+    assert!(ledger.local_shares(20, &mut shares));
+    assert_eq!(shares, [7, 0, 750, 250]);
 }

@@ -104,7 +104,7 @@ pub enum Record {
     Tick(TickRecord),
     /// Memory that followed tasks.
     Brought(BroughtRecord),
-    /// So many fork placements are missing here: the buffer was full.
+    /// So many fork placements or ends of tasks are missing here: the buffer was full.
     Lost {
         forks: u64,
     },

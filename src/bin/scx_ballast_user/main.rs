@@ -27,12 +27,11 @@ mod bpf_intf {
     include!(concat!(env!("OUT_DIR"), "/rustland/bpf_intf.rs"));
 }
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use scx_ballast::cli::{Cli, RunArgs, UsageError};
+use scx_ballast::cli::{self, Cli, RunArgs, UsageError};
 use scx_ballast::daemon::init_logging;
 use scx_ballast::kernel::check;
 use scx_ballast::observe;
@@ -56,15 +55,5 @@ fn main() -> ExitCode {
         None if cli.run.monitor.is_some() => observe::monitor_only(&cli.run),
         None => run(&cli.run),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            // Not eprintln!, which panics when nobody can read it.
-            let _ = writeln!(std::io::stderr(), "Error: {err:#}");
-            match err.is::<UsageError>() {
-                true => ExitCode::from(2),
-                false => ExitCode::FAILURE,
-            }
-        }
-    }
+    cli::exit_code(done)
 }

@@ -31,8 +31,6 @@ pub const REST_MS: u64 = 60_000;
 const OLD_MS: u64 = 60_000;
 /// Pages that are remembered of a process; of more, the oldest are forgotten.
 const MOST_TOUCHES: usize = 4096;
-/// Extents that were brought, as remembered of a process.
-const MOST_BROUGHT: usize = 256;
 
 /// A page that a task was seen to work on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +84,7 @@ struct Seen {
 pub struct Extents {
     /// By page: who was seen there last.
     seen: BTreeMap<u64, Seen>,
+    /// Within the last [`REST_MS`]; since one batch is brought in a tick, these are not many.
     brought: Vec<(Extent, u64)>,
 }
 
@@ -136,8 +135,6 @@ impl Extents {
         self.brought.push((extent, now_ms));
         let young = |at: u64| now_ms.saturating_sub(at) <= REST_MS;
         self.brought.retain(|&(_, at)| young(at));
-        let surplus = self.brought.len().saturating_sub(MOST_BROUGHT);
-        self.brought.drain(..surplus);
     }
 
     /// `node`: where a task has settled; `None`: nowhere yet, or it is gone.

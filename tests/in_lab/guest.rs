@@ -122,10 +122,12 @@ pub fn within<T>(limit: Duration, mut probe: impl FnMut() -> Result<T, String>) 
 /// disturbs the machine, which the host does whenever it gives the emulated CPUs to somebody else. A
 /// fault of the scheduler fails every time.
 #[track_caller]
-pub fn undisturbed(count: u32, mut attempt: impl FnMut() -> Result<(), String>) {
-    for left in (0..count).rev() {
+pub fn undisturbed<T>(count: u32, mut attempt: impl FnMut() -> Result<T, String>) -> T {
+    let mut left = count;
+    loop {
+        left -= 1;
         match attempt() {
-            Ok(()) => return,
+            Ok(result) => return result,
             Err(why) if left == 0 => panic!("{why}, {count} times in a row"),
             Err(why) => remark(&format!("({why}; again)")),
         }

@@ -75,6 +75,7 @@ impl CpuSet {
 
 /// See the module. `tid` is a thread's id; `None`, or `false`, means that it is gone.
 pub trait Facts {
+    /// A task that has ended is gone, even if its parent has not heard of it yet.
     fn look(&mut self, tid: i32) -> Option<Look>;
     /// CPU time since its birth, in ns.
     fn runtime_ns(&mut self, tid: i32) -> Option<u64>;
@@ -131,10 +132,14 @@ fn plain_end(bytes: &[u8]) -> &str {
     std::str::from_utf8(&bytes[odd.map_or(0, |at| at + 1)..]).unwrap_or("")
 }
 
-/// `PID (NAME) STATE PPID ...`; the name may have brackets and blanks in it.
+/// `PID (NAME) STATE PPID ...`; the name may have brackets and blanks in it. `None` also for one that has ended:
+/// until its parent waits for it (Z), and while it is being buried (X).
 fn parse_stat(text: &str) -> Option<Look> {
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
     // The 39th field of the line.
     let cpu = fields.nth(35)?.parse().ok()?;
     Some(Look {
@@ -193,6 +198,8 @@ mod tests {
         assert_eq!(parse_stat(&line("R", 12)), look(true, 12));
         assert_eq!(parse_stat(&line("S", 0)), look(false, 0));
         assert_eq!(parse_stat(&line("D", 3)), look(false, 3));
+        assert_eq!(parse_stat(&line("Z", 3)), None);
+        assert_eq!(parse_stat(&line("X", 3)), None);
         assert_eq!(parse_stat("17 (a"), None);
         assert_eq!(parse_stat("17 (a) R 1"), None);
     }
@@ -212,6 +219,22 @@ mod tests {
                 .into_iter()
                 .all(|id| !set.contains(id))
         );
+    }
+
+    /// One for which its parent has not waited is no sleeper.
+    #[test]
+    fn who_has_ended_is_gone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let mut proc = Proc::default();
+        let pid = child.id() as i32;
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while proc.look(pid).is_some() {
+            assert!(std::time::Instant::now() < until, "it is still there");
+            std::thread::yield_now();
+        }
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        assert!(stat.contains(") Z "), "{stat}");
+        assert!(child.wait().unwrap().success());
     }
 
     #[test]

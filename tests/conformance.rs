@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Does the simulator do what the kernel dispatcher does?
+//! Do the user dispatcher and the simulator do what the kernel dispatcher does?
 //!
-//! `tests/lab/conformance` has run the scenarios below under scx_ballast on lab machines, a line for each run; its files are in
-//! tests/fixtures/conformance. Here the same scenarios run in the simulator, on the machine as the guest's `lscpu`
-//! described it, and both are set side by side: how uneven tasks were after their start-up and at their end (the largest
-//! excess of one node over another, since which node is which is chance in both), and how many moves the balancer
+//! `tests/lab/conformance` has run the scenarios below under scx_ballast on lab machines, with both dispatchers, a line for each
+//! run; its files are in tests/fixtures/conformance. Here the same scenarios run in the simulator, on the machine as the
+//! guest's `lscpu` described it, and all are set side by side: how uneven tasks were after their start-up and at their end (the
+//! largest excess of one node over another, since which node is which is chance in all), and how many moves the balancer
 //! decided.
 //!
-//! What counts as a difference: the two samples are mixed at random many times, and p is how often their means are then as
-//! far apart as they really are. Repeats on the kernel do not explain a p below [`FAMILY`] over the number of comparisons
+//! What counts as a difference to the kernel dispatcher: the two samples are mixed at random many times, and p is how often their
+//! means are then as far apart as they really are. Repeats on the kernel do not explain a p below [`FAMILY`] over the number of comparisons
 //! (Bonferroni). What is known to differ is in [`KNOWN`] with its reason, and in docs/simulation.md.
 //!
 //! With SCX_BALLAST_CONFORMANCE=DIR the files are those of DIR.
@@ -49,11 +49,24 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("pair", "file:tests/fixtures/conformance/pair.txt"),
 ];
 
-/// Scenario, quantity, and why it differs.
-const KNOWN: &[(&str, &str, &str)] = &[("pair", "first", SYNC), ("pair", "last", SYNC)];
+/// Who differs from the kernel dispatcher, in which scenario and quantity, and why.
+const KNOWN: &[(Side, &str, &str, &str)] = &[
+    (Side::Simulator, "pair", "first", SYNC),
+    (Side::Simulator, "pair", "last", SYNC),
+    (Side::User, "pair", "first", NOT_TOLD),
+    (Side::User, "pair", "last", NOT_TOLD),
+];
 
 /// With `--sync-us 0` four pairs of four ended on two nodes in the lab, as they do in the simulator.
 const SYNC: &str = "--sync-us is not modelled";
+const NOT_TOLD: &str = "it is not told who wakes whom (--sync-us)";
+
+/// What is compared with the kernel dispatcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    User,
+    Simulator,
+}
 
 /// What is compared of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,12 +85,14 @@ const QUANTITIES: [Quantity; 3] = [
     Quantity("moves", |seen| seen.moves),
 ];
 
-/// What the kernel did on one machine.
+/// What the dispatchers did on one machine.
 struct Recorded {
     name: String,
     kernel: String,
     machine: Machine,
+    /// By scenario: the kernel dispatcher's runs, and the user dispatcher's.
     runs: BTreeMap<String, Vec<Seen>>,
+    user: BTreeMap<String, Vec<Seen>>,
 }
 
 fn spread(counts: &[u32], weight: &[u32]) -> u64 {
@@ -115,13 +130,18 @@ fn read(path: &Path) -> Recorded {
     let machine = machine.build().expect("a machine");
     let weight = Shape::of(&machine).weight;
     let mut runs: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
+    let mut user: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     for line in text.lines() {
-        if line.starts_with(['#', 'c']) {
+        if line.starts_with('#') || line.starts_with("cpu ") {
             continue;
         }
-        let (name, result) = line.split_once(' ').expect("a scenario's line");
+        let (of, rest) = match line.strip_prefix("user ") {
+            Some(rest) => (&mut user, rest),
+            None => (&mut runs, line),
+        };
+        let (name, result) = rest.split_once(' ').expect("a scenario's line");
         let result = seen(result, &weight).unwrap_or_else(|| panic!("{}: {line}", path.display()));
-        runs.entry(name.to_owned()).or_default().push(result);
+        of.entry(name.to_owned()).or_default().push(result);
     }
     let name = path.file_stem().expect("a name").to_string_lossy();
     Recorded {
@@ -129,6 +149,7 @@ fn read(path: &Path) -> Recorded {
         kernel: said("# kernel ").next().unwrap_or("?").to_owned(),
         machine,
         runs,
+        user,
     }
 }
 
@@ -193,74 +214,109 @@ fn listed(values: &[u64]) -> String {
     counts.collect::<Vec<_>>().join(", ")
 }
 
-/// A scenario's quantity on both sides.
-struct Pair {
-    scenario: &'static str,
-    quantity: &'static str,
-    kernel: Vec<u64>,
-    model: Vec<u64>,
+/// The other side's values of a scenario's quantity, and the chance that they are those of the kernel dispatcher.
+struct Other {
+    side: Side,
+    values: Vec<u64>,
     p: f64,
 }
 
-fn pairs(recorded: &Recorded) -> Vec<Pair> {
+/// A scenario's quantity on all sides.
+struct Row {
+    scenario: &'static str,
+    quantity: &'static str,
+    kernel: Vec<u64>,
+    others: Vec<Other>,
+}
+
+fn rows(recorded: &Recorded) -> Vec<Row> {
     let hw = Hardware::new(&recorded.machine, Params::default());
-    let mut pairs = Vec::new();
+    let mut rows = Vec::new();
     for &(scenario, workload) in SCENARIOS {
         let Some(runs) = recorded.runs.get(scenario) else {
             continue;
         };
-        let modelled = simulated(workload, &hw);
+        let mut sides = vec![(Side::Simulator, simulated(workload, &hw))];
+        if let Some(user) = recorded.user.get(scenario) {
+            sides.insert(0, (Side::User, user.clone()));
+        }
         for Quantity(quantity, of) in QUANTITIES {
             let kernel: Vec<u64> = runs.iter().map(of).collect();
-            let model: Vec<u64> = modelled.iter().map(of).collect();
-            let p = chance(&kernel, &model);
-            pairs.push(Pair {
+            let others = sides.iter().map(|(side, runs)| {
+                let values: Vec<u64> = runs.iter().map(of).collect();
+                let p = chance(&kernel, &values);
+                Other {
+                    side: *side,
+                    values,
+                    p,
+                }
+            });
+            let others = others.collect();
+            rows.push(Row {
                 scenario,
                 quantity,
                 kernel,
-                model,
-                p,
+                others,
             });
         }
     }
-    pairs
+    rows
 }
 
-impl Pair {
-    fn differs(&self, compared: usize) -> bool {
-        self.p * (compared as f64) < FAMILY
+impl Row {
+    /// Who differs, as one of so many comparisons, and why if that is known.
+    fn differ(&self, compared: usize) -> impl Iterator<Item = (Side, Option<&'static str>)> {
+        let others = self.others.iter();
+        let differ = others.filter(move |other| other.p * (compared as f64) < FAMILY);
+        differ.map(|other| {
+            let mut known = KNOWN.iter();
+            let what = (other.side, self.scenario, self.quantity);
+            let known = known.find(|known| (known.0, known.1, known.2) == what);
+            (other.side, known.map(|known| known.3))
+        })
     }
 
-    fn known(&self) -> Option<&'static str> {
-        let mut known = KNOWN.iter();
-        let known = known.find(|known| (known.0, known.1) == (self.scenario, self.quantity));
-        known.map(|known| known.2)
+    fn of(&self, side: Side) -> (String, String) {
+        let mut others = self.others.iter();
+        let other = others.find(|other| other.side == side);
+        other.map_or(("-".into(), "-".into()), |other| {
+            (listed(&other.values), format!("{:.3}", other.p))
+        })
     }
 }
 
-/// Both side by side, as one of so many comparisons.
-fn table(recorded: &Recorded, pairs: &[Pair], compared: usize) -> String {
+/// All side by side, as so many comparisons.
+fn table(recorded: &Recorded, rows: &[Row], compared: usize) -> String {
     let Recorded { name, kernel, .. } = recorded;
     let mut table = format!("\n{name}, Linux {kernel}\n");
-    let _ = writeln!(
-        table,
-        "{:14}{:8}{:24}{:24}{:>6}",
-        "", "", "kernel", "simulator", "p"
-    );
-    for pair in pairs {
-        let mark = match (pair.differs(compared), pair.known()) {
-            (true, Some(why)) => format!("  differs: {why}"),
-            (true, None) => "  DIFFERS".to_owned(),
-            (false, _) => String::new(),
-        };
+    let mut line = |cells: [&str; 7], notes: &str| {
+        let [scenario, quantity, kernel, user, user_p, model, model_p] = cells;
         let _ = writeln!(
             table,
-            "{:14}{:8}{:24}{:24}{:>6.3}{mark}",
-            pair.scenario,
-            pair.quantity,
-            listed(&pair.kernel),
-            listed(&pair.model),
-            pair.p
+            "{scenario:14}{quantity:7}{kernel:24}{user:24}{user_p:>6}  {model:24}{model_p:>6}{notes}"
+        );
+    };
+    line(["", "", "kernel", "user", "p", "simulator", "p"], "");
+    for row in rows {
+        let notes = row.differ(compared).map(|(side, why)| match why {
+            Some(why) => format!("  {side:?} differs: {why}"),
+            None => format!("  {side:?} DIFFERS"),
+        });
+        let notes: String = notes.collect();
+        let (user, user_p) = row.of(Side::User);
+        let (model, model_p) = row.of(Side::Simulator);
+        let kernel = listed(&row.kernel);
+        line(
+            [
+                row.scenario,
+                row.quantity,
+                &kernel,
+                &user,
+                &user_p,
+                &model,
+                &model_p,
+            ],
+            &notes,
         );
     }
     table
@@ -279,26 +335,30 @@ fn files() -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_simulator_does_what_the_kernel_does() {
+fn both_do_what_the_kernel_dispatcher_does() {
     let files = files();
     assert!(!files.is_empty(), "nothing was recorded");
     let recorded: Vec<Recorded> = files.iter().map(|file| read(file)).collect();
     for one in &recorded {
         assert!(!one.runs.is_empty(), "{}", one.name);
-        let mut names = one.runs.keys();
+        let mut names = one.runs.keys().chain(one.user.keys());
         let unknown = names.find(|name| SCENARIOS.iter().all(|known| known.0 != **name));
         assert_eq!(unknown, None, "a scenario that the simulator has not");
     }
-    let all: Vec<Vec<Pair>> = recorded.iter().map(pairs).collect();
-    let compared = all.iter().flatten().count();
+    let all: Vec<Vec<Row>> = recorded.iter().map(rows).collect();
+    let compared = all.iter().flatten().map(|row| row.others.len()).sum();
     let mut wrong = Vec::new();
-    for (one, pairs) in recorded.iter().zip(&all) {
-        println!("{}", table(one, pairs, compared));
-        let unknown = pairs.iter().filter(|pair| pair.known().is_none());
-        let differ = unknown.filter(|pair| pair.differs(compared));
-        wrong.extend(
-            differ.map(|pair| format!("{}: {}, {}", one.name, pair.scenario, pair.quantity)),
-        );
+    for (one, rows) in recorded.iter().zip(&all) {
+        println!("{}", table(one, rows, compared));
+        for row in rows {
+            let unknown = row.differ(compared).filter(|(_, why)| why.is_none());
+            wrong.extend(unknown.map(|(side, _)| {
+                format!(
+                    "{side:?} on {}: {}, {}",
+                    one.name, row.scenario, row.quantity
+                )
+            }));
+        }
     }
     assert!(
         wrong.is_empty(),

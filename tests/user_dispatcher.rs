@@ -557,6 +557,20 @@ fn a_thread_id_that_is_used_again_is_a_new_task() {
     assert_eq!(now, forks + 1);
 }
 
+/// It comes from another policy, or is older than the scheduler: queued for the first time, and no child of the CPU's
+/// task.
+#[test]
+fn who_has_run_before_is_not_new() {
+    let mut world = World::small();
+    for (pid, ran) in [(10, MS), (11, 0)] {
+        world.with(pid, |task| task.runtime_ns = ran);
+        world.fork(pid, 0);
+        let forks = world.user.tally.fork_local + world.user.tally.fork_remote;
+        assert_eq!(forks == 0, ran > 0);
+    }
+    assert_eq!(world.user.committed().iter().sum::<u32>(), 2);
+}
+
 /// Without a slot a task is placed where it was; threads of this process are, too, and are no load.
 #[test]
 fn who_is_not_counted_stays_where_it_was() {

@@ -190,7 +190,7 @@ impl<F: Facts> Dispatcher<F> {
         self.note_usable(slot, queued);
         self.tasks.get_mut(slot).known_at = now;
         self.tasks.get_mut(slot).active = true;
-        let cpu = if is_new && self.settled && !queued.woken {
+        let cpu = if is_new && self.settled && !queued.woken && self.has_not_run(queued) {
             self.tasks.get_mut(slot).born_at = Some(now);
             self.place_fork(slot, prev, now)
         } else if queued.woken {
@@ -228,6 +228,11 @@ impl<F: Facts> Dispatcher<F> {
         task.dom = dom;
         task.vtime = self.clocks[dom];
         Some((slot, true))
+    }
+
+    /// A task that was not known has just been forked, unless it has run: under another policy, or before us.
+    fn has_not_run(&mut self, queued: &Queued) -> bool {
+        queued.enq_cnt <= 1 && self.facts.runtime_ns(queued.pid).unwrap_or(0) == 0
     }
 
     pub(super) fn uncount(&mut self, slot: u32) {

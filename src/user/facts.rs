@@ -75,7 +75,8 @@ impl CpuSet {
 
 /// See the module. `tid` is a thread's id; `None`, or `false`, means that it is gone.
 pub trait Facts {
-    /// A task that has ended is gone, even if its parent has not heard of it yet.
+    /// A task that has ended is gone, even if its parent has not heard of it yet, and so is one that sched_ext does
+    /// not schedule any more.
     fn look(&mut self, tid: i32) -> Option<Look>;
     /// CPU time since its birth, in ns.
     fn runtime_ns(&mut self, tid: i32) -> Option<u64>;
@@ -89,20 +90,23 @@ pub trait Facts {
 #[derive(Debug)]
 pub struct Proc {
     text: Box<[u8]>,
+    /// Only tasks of policy SCHED_EXT are scheduled here.
+    partial: bool,
 }
 
 /// The beginning of `status` has what is asked for, and the others are shorter.
 const ROOM: usize = 2048;
 
-impl Default for Proc {
-    fn default() -> Self {
-        Self {
-            text: vec![0; ROOM].into(),
-        }
-    }
-}
+/// linux/sched.h; libc has it not.
+const SCHED_EXT: i32 = 7;
 
 impl Proc {
+    /// With `partial` only tasks of policy SCHED_EXT are scheduled here, else all but real-time ones.
+    pub fn new(partial: bool) -> Self {
+        let text = vec![0; ROOM].into();
+        Self { text, partial }
+    }
+
     /// Whether this kernel keeps the CPU times of [`Facts::runtime_ns`].
     pub fn knows_runtime(&mut self) -> bool {
         let own = std::process::id() as i32;
@@ -132,9 +136,18 @@ fn plain_end(bytes: &[u8]) -> &str {
     std::str::from_utf8(&bytes[odd.map_or(0, |at| at + 1)..]).unwrap_or("")
 }
 
+/// Is a task of this policy scheduled here?
+fn is_ours(policy: i32, partial: bool) -> bool {
+    match policy {
+        SCHED_EXT => true,
+        libc::SCHED_OTHER | libc::SCHED_BATCH | libc::SCHED_IDLE => !partial,
+        _ => false,
+    }
+}
+
 /// `PID (NAME) STATE PPID ...`; the name may have brackets and blanks in it. `None` also for one that has ended:
 /// until its parent waits for it (Z), and while it is being buried (X).
-fn parse_stat(text: &str) -> Option<Look> {
+fn parse_stat(text: &str, partial: bool) -> Option<Look> {
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
@@ -142,7 +155,9 @@ fn parse_stat(text: &str) -> Option<Look> {
     }
     // The 39th field of the line.
     let cpu = fields.nth(35)?.parse().ok()?;
-    Some(Look {
+    // The 41st.
+    let policy = fields.nth(1)?.parse().ok()?;
+    is_ours(policy, partial).then_some(Look {
         runnable: state == "R",
         cpu,
     })
@@ -150,7 +165,8 @@ fn parse_stat(text: &str) -> Option<Look> {
 
 impl Facts for Proc {
     fn look(&mut self, tid: i32) -> Option<Look> {
-        parse_stat(self.read(tid, "stat")?)
+        let partial = self.partial;
+        parse_stat(self.read(tid, "stat")?, partial)
     }
 
     fn runtime_ns(&mut self, tid: i32) -> Option<u64> {
@@ -195,6 +211,7 @@ mod tests {
                     32 33 34 35";
         let line = |state, cpu| format!("17 (a) b (c)) {state} {rest} {cpu} 0 0 0 0\n");
         let look = |runnable, cpu| Some(Look { runnable, cpu });
+        let parse_stat = |text: &str| parse_stat(text, false);
         assert_eq!(parse_stat(&line("R", 12)), look(true, 12));
         assert_eq!(parse_stat(&line("S", 0)), look(false, 0));
         assert_eq!(parse_stat(&line("D", 3)), look(false, 3));
@@ -202,6 +219,17 @@ mod tests {
         assert_eq!(parse_stat(&line("X", 3)), None);
         assert_eq!(parse_stat("17 (a"), None);
         assert_eq!(parse_stat("17 (a) R 1"), None);
+    }
+
+    /// SCHED_OTHER, FIFO, RR, BATCH, IDLE, DEADLINE, EXT.
+    #[test]
+    fn who_has_left_for_another_class_is_gone() {
+        let line = |policy| format!("17 (a) R {} 9 0 {policy} 0 0\n", "1 ".repeat(35));
+        let ours = |partial| {
+            [0, 1, 2, 3, 5, 6, 7].map(|policy| parse_stat(&line(policy), partial).is_some())
+        };
+        assert_eq!(ours(false), [true, false, false, true, true, false, true]);
+        assert_eq!(ours(true), [false, false, false, false, false, false, true]);
     }
 
     #[test]
@@ -225,7 +253,7 @@ mod tests {
     #[test]
     fn who_has_ended_is_gone() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let mut proc = Proc::default();
+        let mut proc = Proc::new(false);
         let pid = child.id() as i32;
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while proc.look(pid).is_some() {
@@ -239,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_kernel_answers_for_this_thread() {
-        let mut proc = Proc::default();
+        let mut proc = Proc::new(false);
         // SAFETY: takes nothing.
         let tid = unsafe { libc::gettid() };
         let look = proc.look(tid).unwrap();

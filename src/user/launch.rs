@@ -2,15 +2,19 @@
 //! Becoming `scx_ballast_user`, and what it cannot offer.
 
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::cli::{
-    DEFAULT_LOOK_BUDGET_US, DEFAULT_PULL_DELAY_US, DEFAULT_SYNC_US, LocalityMode, RunArgs,
-    UsageError,
+    DEFAULT_LOOK_BUDGET_US, DEFAULT_PULL_DELAY_US, DEFAULT_SYNC_US, DispatcherKind, LocalityMode,
+    RunArgs, UsageError, VERSION,
 };
 use crate::machine::Machine;
 
@@ -22,6 +26,56 @@ const MAX_TASKS: u32 = 65_536;
 const MAX_CPUS: usize = 1024;
 /// There when the kernel has seccomp filters.
 const SECCOMP: &str = "/proc/sys/kernel/seccomp/actions_avail";
+
+/// The command line of the other program: the scheduler's flags, and no commands.
+#[derive(Debug, Parser)]
+#[command(name = PROGRAM, version = VERSION)]
+struct UserCli {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Flags that [`check_flags`] refuses, or of which one value is taken only, by their fields.
+const NOT_OFFERED: &[&str] = &[
+    "dispatcher",
+    "locality",
+    "migrate_memory",
+    "migrate_rate",
+    "look_budget_us",
+    "pull_delay_us",
+    "sync_us",
+    "global_idle_mask",
+];
+
+/// The other program's definition; its help shows what it does.
+fn command() -> clap::Command {
+    let about = "The user dispatcher of scx_ballast";
+    let more = "It is what `scx_ballast --dispatcher user` becomes: every task passes through the rules in user space \
+                before it runs.";
+    let shown = UserCli::command()
+        .about(about)
+        .long_about(format!("{about}.\n\n{more}"));
+    let hide = |command: clap::Command, flag: &&str| command.mut_arg(*flag, |arg| arg.hide(true));
+    NOT_OFFERED.iter().fold(shown, hide)
+}
+
+fn parse_from(words: impl IntoIterator<Item = OsString>) -> Result<RunArgs, clap::Error> {
+    let matches = command().try_get_matches_from(words)?;
+    let args = UserCli::from_arg_matches(&matches)?.run;
+    let named = matches.value_source("dispatcher") == Some(ValueSource::CommandLine);
+    if named && args.dispatcher == DispatcherKind::Kernel {
+        return Err(command().error(
+            ErrorKind::InvalidValue,
+            format_args!("{PROGRAM} is the user dispatcher; scx_ballast has the kernel dispatcher"),
+        ));
+    }
+    Ok(args)
+}
+
+/// The other program's flags. Ends this process, with status 2, if they are wrong.
+pub fn parse() -> RunArgs {
+    parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
+}
 
 /// Refuse flags that would have no effect.
 ///
@@ -97,22 +151,110 @@ pub fn run(args: &RunArgs) -> Result<Infallible> {
             own.display()
         ));
     }
+    check_build(&program)?;
     let error = Command::new(&program)
         .args(std::env::args_os().skip(1))
         .exec();
     Err(error).with_context(|| format!("running {}", program.display()))
 }
 
+/// Is this program, which lies beside this one, of the same build? Both know flags, defaults and statistics, and would
+/// disagree silently. What is compared is the version with the commit: two builds of one commit with different changes
+/// that were not committed look alike.
+///
+/// # Errors
+/// What was found there, and what to do.
+pub fn check_build(program: &Path) -> Result<()> {
+    let remedy = "build both together (make build), or copy both from the same build";
+    let output = Command::new(program).arg("--version").output();
+    let output =
+        output.with_context(|| format!("{} cannot be run; {remedy}", program.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let said = said.lines().next().unwrap_or_default().trim();
+    if !output.status.success() {
+        return Err(anyhow!(
+            "{} does not tell its version ({}); {remedy}",
+            program.display(),
+            output.status
+        ));
+    }
+    if said != format!("{PROGRAM} {VERSION}") {
+        return Err(anyhow!(
+            "{} is of another build: it says '{said}', and this is {VERSION}; {remedy}",
+            program.display()
+        ));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::Cli;
-    use clap::Parser;
 
     fn refusal(flags: &[&str]) -> Option<String> {
         let words = ["scx_ballast", "--dispatcher", "user"];
         let cli = Cli::try_parse_from(words.iter().chain(flags)).unwrap();
         check_flags(&cli.run).err().map(|error| error.to_string())
+    }
+
+    fn parsed(words: &[&str]) -> Result<RunArgs, clap::Error> {
+        let words = [PROGRAM].iter().chain(words).map(OsString::from);
+        parse_from(words)
+    }
+
+    #[test]
+    fn its_help_shows_what_it_does() {
+        command().debug_assert();
+        for help in ["-h", "--help"] {
+            let help = parsed(&[help]).unwrap_err().to_string();
+            for absent in [
+                "Commands",
+                "Usage: scx_ballast_user [COMMAND]",
+                "  simulate",
+                "--dispatcher <",
+                "--locality",
+                "--migrate",
+                "--look-",
+                "--pull-",
+                "--sync-",
+                "--global-",
+            ] {
+                assert!(!help.contains(absent), "{absent} is in\n{help}");
+            }
+            for present in [
+                "--trace",
+                "--partial",
+                "--rules",
+                "--virt-llc",
+                "--stats",
+                PROGRAM,
+            ] {
+                assert!(help.contains(present), "{present} is not in\n{help}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_one_dispatcher_and_has_no_commands() {
+        assert!(
+            parsed(&["topology"])
+                .unwrap_err()
+                .to_string()
+                .contains("'topology'")
+        );
+        let said = parsed(&["--dispatcher", "kernel"]).unwrap_err();
+        assert!(
+            said.to_string().contains("is the user dispatcher"),
+            "{said}"
+        );
+        assert_eq!(said.exit_code(), 2);
+        // As the launcher starts it, with flags that are not shown.
+        let args = parsed(&["--dispatcher", "user", "--locality", "off", "--partial"]).unwrap();
+        assert!(args.partial && args.locality.locality == LocalityMode::Off);
+        assert!(parsed(&[]).is_ok());
+        let said = parsed(&["--version"]).unwrap_err().to_string();
+        assert_eq!(said.trim(), format!("{PROGRAM} {VERSION}"));
     }
 
     #[test]

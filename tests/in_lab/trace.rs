@@ -11,7 +11,7 @@ use scx_ballast::policy::balance::Move;
 use scx_ballast::policy::locality::decide::MIN_BUSY;
 use scx_ballast::policy::locality::record::BroughtRecord;
 use scx_ballast::policy::locality::view::{Stay, Step};
-use scx_ballast::policy::record::{Record, TickRecord};
+use scx_ballast::policy::record::{ForkRecord, Record, TickRecord};
 
 use crate::guest::remark;
 use crate::sched::binary;
@@ -46,6 +46,17 @@ impl TraceFile {
         let lines = text.lines().filter(|line| line.contains(&kind));
         let records = lines.filter_map(|line| serde_json::from_str(line).ok());
         records.collect::<Vec<_>>().into_iter()
+    }
+
+    /// The fork placements that were written after `from`.
+    pub fn forks(&self, from: u64) -> Vec<ForkRecord> {
+        let forks = self
+            .records(from, "fork")
+            .filter_map(|record| match record {
+                Record::Fork(fork) => Some(fork),
+                _ => None,
+            });
+        forks.collect()
     }
 
     /// The ticks that were written after `from`.

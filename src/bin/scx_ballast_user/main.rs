@@ -30,12 +30,11 @@ mod bpf_intf {
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
-use scx_ballast::cli::{self, Cli, RunArgs, UsageError};
+use scx_ballast::cli::{self, RunArgs};
 use scx_ballast::daemon::init_logging;
 use scx_ballast::kernel::check;
 use scx_ballast::observe;
-use scx_ballast::user::launch::{PROGRAM, check_flags};
+use scx_ballast::user::launch::{self, check_flags};
 
 fn run(args: &RunArgs) -> Result<()> {
     check_flags(args)?;
@@ -45,15 +44,11 @@ fn run(args: &RunArgs) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let done = match &cli.command {
-        Some(_) => Err(UsageError::new(format_args!(
-            "{PROGRAM} has no commands: it is started by scx_ballast --dispatcher user"
-        ))
-        .into()),
-        None if cli.run.help_stats => observe::describe(),
-        None if cli.run.monitor.is_some() => observe::monitor_only(&cli.run),
-        None => run(&cli.run),
+    let args = launch::parse();
+    let done = match () {
+        () if args.help_stats => observe::describe(),
+        () if args.monitor.is_some() => observe::monitor_only(&args),
+        () => run(&args),
     };
     cli::exit_code(done)
 }

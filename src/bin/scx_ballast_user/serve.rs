@@ -258,7 +258,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     try_set_rlimit_infinity();
     let limits = limits(args, &machine);
     let header = trace_header(&machine, &limits);
-    let mut facts = Proc::default();
+    let mut facts = Proc::new(args.partial);
     if !facts.knows_runtime() {
         warn!("this kernel keeps no CPU times per task (CONFIG_SCHED_INFO): nothing is balanced");
     }

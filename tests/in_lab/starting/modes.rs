@@ -14,7 +14,12 @@ fn running(client: &mut Client) -> u64 {
 #[test]
 #[ignore = "runs in the lab"]
 fn partial() {
-    with_own(&["--partial"], |_| {
+    only_sched_ext_tasks(&["--partial"]);
+}
+
+/// With these flags, `--partial` among them.
+pub fn only_sched_ext_tasks(flags: &[&str]) {
+    with_own(flags, |_| {
         assert_eq!(read("/sys/kernel/sched_ext/switch_all"), "0");
         let mut client = Client::connect();
         let nodes = nodes();

@@ -2,9 +2,12 @@
 //! `--dispatcher user`: every task passes through the other program. What it decides is checked by the replay of its
 //! trace whenever it ends normally, as with the kernel dispatcher.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
+
+use scx_ballast::machine::Machine;
 
 use crate::client::Client;
 use crate::guest::{
@@ -13,7 +16,8 @@ use crate::guest::{
 use crate::rules::Rules;
 use crate::running::forks::uneven_bursts;
 use crate::sched::{EXIT, SCHED_USER, Sched, binary, with_none, with_own};
-use crate::tasks::{Quiet, Task, confine, release, settle, shares};
+use crate::starting::modes::only_sched_ext_tasks;
+use crate::tasks::{Quiet, Task, confine, release, settle, shares, spin};
 
 /// Messages, twice as many hogs as CPUs, pinned sleepers beside hogs: everybody has his share, and it answers.
 #[test]
@@ -62,6 +66,81 @@ fn bursts_of_forks() {
             Ok(())
         });
     });
+}
+
+/// Where a core has two CPUs, tasks that wake up while whole cores are idle have one each.
+#[test]
+#[ignore = "runs in the lab"]
+fn a_core_each() {
+    let machine = Machine::detect(None).unwrap();
+    if !machine.smt() {
+        remark("skipped: a core has one CPU");
+        return;
+    }
+    with_own(&SCHED_USER, |_| {
+        let _quiet = Quiet::machine();
+        let cores = machine.cores().len();
+        let core = |cpu: u32| machine.cpu_by_id(cpu).unwrap().core;
+        undisturbed(3, || {
+            // Newborns of before are grown up.
+            sleep(ms(1200));
+            let life = || {
+                sleep(ms(300));
+                spin()
+            };
+            let tasks: Vec<Task> = (0..cores).map(|_| Task::fork(life)).collect();
+            settle(&tasks);
+            let cpus: Vec<u32> = tasks.iter().map(Task::cpu).collect();
+            let used: BTreeSet<_> = cpus.iter().map(|&cpu| core(cpu)).collect();
+            match used.len() == cores {
+                true => Ok(()),
+                false => Err(format!("{cores} tasks on CPUs {cpus:?}")),
+            }
+        });
+    });
+}
+
+/// --virt-llc: LLCs of two cores, and each gets its part of a burst.
+#[test]
+#[ignore = "runs in the lab"]
+fn virtual_llcs() {
+    let machine = Machine::detect(Some((2, 2))).unwrap();
+    let llcs = machine.llcs().len();
+    let real = Machine::detect(None).unwrap().llcs().len();
+    let flags = [&SCHED_USER[..], &["--virt-llc=2-2"]].concat();
+    with_own(&flags, |sched| {
+        undisturbed(3, || {
+            sleep(ms(1200));
+            let from = sched.trace().len();
+            let sleepers: Vec<Task> = (0..llcs).map(|_| Task::sleeper(secs(1))).collect();
+            let mine = |pid: i32| sleepers.iter().any(|task| task.pid() == pid);
+            let forks = within(secs(1), || {
+                let mut forks = sched.trace().forks(from);
+                forks.retain(|fork| mine(fork.pid));
+                match forks.len() == llcs {
+                    true => Ok(forks),
+                    false => Err(format!("{} of {llcs} forks are traced", forks.len())),
+                }
+            });
+            let mut count = vec![0; llcs];
+            forks.iter().for_each(|fork| count[fork.llc as usize] += 1);
+            // The driver has a CPU of one of them.
+            match count.iter().all(|&count| count <= 2)
+                && count.iter().filter(|&&c| c == 0).count() <= 1
+            {
+                true => Ok(()),
+                false => Err(format!("{count:?} forks in the LLCs")),
+            }
+        });
+        remark(&format!("{llcs} LLCs of {real}"));
+    });
+}
+
+/// --partial: as under the kernel dispatcher.
+#[test]
+#[ignore = "runs in the lab"]
+fn partial() {
+    only_sched_ext_tasks(&[&SCHED_USER[..], &["--partial"]].concat());
 }
 
 /// Hogs that were pinned to one node are evened out once they may go, each of them alone on its CPU.

@@ -11,10 +11,10 @@ use scx_ballast::machine::{Machine, MachineBuilder};
 use scx_ballast::policy::compile::{ImbNumaNr, Limits, NodeShape, Thresholds};
 use scx_ballast::policy::limits::tolerated;
 use scx_ballast::policy::observation::Shape;
-use scx_ballast::policy::record::{FORMAT, Header, Record, Replay, TickRecord};
+use scx_ballast::policy::record::{ExitRecord, FORMAT, Header, Record, Replay, TickRecord};
 use scx_ballast::policy::rule_set::RuleSet;
 use scx_ballast::user::dispatcher::{Dispatcher, Placed, Queued, Times};
-use scx_ballast::user::facts::{CpuSet, Facts, Look};
+use scx_ballast::user::facts::{CpuSet, Facts, Kin, Look, State};
 use scx_ballast::user::places::Places;
 use scx_ballast::user::tick::Balancing;
 
@@ -30,6 +30,13 @@ const TIMES: Times = Times {
 #[derive(Debug, Clone, Default)]
 struct Truth {
     runnable: bool,
+    /// It has left for another policy.
+    elsewhere: bool,
+    /// Its process, if that is not a process of its own, and who forked that.
+    process: Option<i32>,
+    parent: i32,
+    /// It has ended, and its parent has not waited yet.
+    ended: bool,
     cpu: u32,
     runtime_ns: u64,
     /// `None`: all.
@@ -51,10 +58,15 @@ impl Facts for Kernel {
     fn look(&mut self, tid: i32) -> Option<Look> {
         self.looks.set(self.looks.get() + 1);
         let tasks = self.tasks.borrow();
-        let task = tasks.get(&tid)?;
+        let task = tasks.get(&tid).filter(|task| !task.ended)?;
         Some(Look {
-            runnable: task.runnable,
+            state: match (task.elsewhere, task.runnable) {
+                (true, _) => State::Elsewhere,
+                (false, true) => State::Runnable,
+                (false, false) => State::Asleep,
+            },
             cpu: task.cpu,
+            ran_ns: task.runtime_ns / (10 * MS) * (10 * MS),
         })
     }
 
@@ -84,8 +96,13 @@ impl Facts for Kernel {
         true
     }
 
-    fn tgid(&mut self, tid: i32) -> Option<i32> {
-        self.tasks.borrow().contains_key(&tid).then_some(tid)
+    fn kin(&mut self, tid: i32) -> Option<Kin> {
+        let tasks = self.tasks.borrow();
+        let task = tasks.get(&tid)?;
+        Some(Kin {
+            process: task.process.unwrap_or(tid),
+            parent: task.process.unwrap_or(task.parent),
+        })
     }
 }
 
@@ -242,8 +259,8 @@ fn a_burst_of_forks_that_sleep_is_spread_by_the_rule_and_replays() {
 
         let mut replay = Replay::default();
         replay.check(Record::Header(world.header())).unwrap();
-        for fork in world.user.take_forks() {
-            replay.check(Record::Fork(fork)).unwrap();
+        for record in world.user.take_records() {
+            replay.check(record).unwrap();
         }
         assert_eq!((replay.forks, replay.mismatches), (tasks as u64 + 1, 0));
     }
@@ -555,6 +572,99 @@ fn a_thread_id_that_is_used_again_is_a_new_task() {
     world.fork(10, 0);
     let now = world.user.tally.fork_local + world.user.tally.fork_remote;
     assert_eq!(now, forks + 1);
+}
+
+/// What makes a trace a workload: who forked whom, and when and how each ended.
+#[test]
+fn parents_and_ends_are_traced() {
+    let mut world = World::small();
+    let mut balancing = Balancing::new(&Shape::of(&world.machine), &world.limits, 100);
+    // A process 10 with a second thread 11 on the CPU where it forks.
+    world.with(10, |task| (task.cpu, task.runtime_ns) = (0, MS));
+    world.wake(10);
+    world.later(MS);
+    world.sleep(10);
+    world.with(11, |task| {
+        (task.cpu, task.runtime_ns, task.process) = (0, MS, Some(10))
+    });
+    world.wake(11);
+    world.later(MS);
+    world.with(20, |task| task.parent = 10);
+    let child = world.fork(20, 0);
+    world.with(21, |task| task.process = Some(20));
+    world.fork(21, child);
+    world.with(22, |task| task.parent = 77);
+    world.fork(22, 0);
+    let parents: Vec<_> = world
+        .user
+        .take_records()
+        .filter_map(|record| match record {
+            Record::Fork(fork) => Some((fork.pid, fork.parent)),
+            _ => None,
+        })
+        .collect();
+    // The thread that ran there; a thread's is one of its process; nobody knows the last.
+    assert_eq!(parents, [(20, Some(11)), (21, Some(20)), (22, Some(77))]);
+
+    // 20 sleeps twice, runs, and its parent waits late; 21 is gone at once, seen last after 35 ms.
+    for pid in [20, 20] {
+        world.later(MS);
+        world.sleep(pid);
+        world.wake(pid);
+    }
+    world.with(20, |task| (task.runtime_ns, task.ended) = (7 * MS, true));
+    world.with(21, |task| task.runtime_ns = 35 * MS);
+    world.later(25 * MS);
+    world.user.take_sample(&mut balancing, world.now);
+    let ended_at = world.now;
+    world.kernel.tasks.borrow_mut().remove(&21);
+    world.with(22, |task| task.elsewhere = true);
+    world.later(25 * MS);
+    world.user.take_sample(&mut balancing, world.now);
+    let end = |at, pid, run_ns, sleeps| {
+        Record::Exit(ExitRecord {
+            at,
+            pid,
+            run_ns,
+            sleeps,
+        })
+    };
+    let ends: Vec<_> = world.user.take_records().collect();
+    assert_eq!(
+        ends,
+        [end(ended_at, 20, 7 * MS, 2), end(world.now, 21, 30 * MS, 0),],
+        "who has left for another policy has not ended"
+    );
+    assert_eq!(world.user.tasks_known(), 2);
+}
+
+/// One that is woken, has the CPU, and leaves for another policy.
+#[test]
+fn who_is_scheduled_elsewhere_is_no_load() {
+    let mut world = World::small();
+    let mut balancing = Balancing::new(&Shape::of(&world.machine), &world.limits, 100);
+    world.with(10, |task| task.cpu = 0);
+    world.wake(10);
+    assert_eq!(world.user.committed(), [1, 0]);
+    world.with(10, |task| task.elsewhere = true);
+    world.later(MS);
+    world.user.take_sample(&mut balancing, world.now);
+    assert_eq!(world.user.committed(), [0, 0]);
+}
+
+/// Its parent has not waited yet: it is no newborn asleep.
+#[test]
+fn who_has_ended_is_no_newborn() {
+    let mut world = World::small();
+    let mut balancing = Balancing::new(&Shape::of(&world.machine), &world.limits, 100);
+    world.fork(10, 0);
+    world.later(MS);
+    world.with(10, |task| (task.runnable, task.ended) = (false, true));
+    world.user.take_sample(&mut balancing, world.now);
+    assert_eq!(
+        (world.user.committed(), world.user.tasks_known()),
+        (vec![0, 0], 0)
+    );
 }
 
 /// It comes from another policy, or is older than the scheduler: queued for the first time, and no child of the CPU's

@@ -21,7 +21,7 @@ use crate::policy::locality::decide::MIN_BUSY;
 use crate::policy::locality::record::{BroughtRecord, LocalityRecord};
 use crate::policy::locality::view::{Stay, Steps, View};
 use crate::policy::observation::Observation;
-use crate::policy::record::{ForkRecord, Header, Record, TickRecord};
+use crate::policy::record::{Header, Record, TickRecord};
 
 /// Records that may wait to be written.
 const BACKLOG: usize = 16_384;
@@ -85,11 +85,6 @@ impl Trace {
         self.outcomes.clear();
         self.stays.clear();
         self.send(Record::Header(header));
-    }
-
-    /// A fork placement.
-    pub fn fork(&mut self, fork: ForkRecord) {
-        self.send(Record::Fork(fork));
     }
 
     /// A fork placement, or the end of a task.

@@ -76,10 +76,10 @@ pub struct HomeRecord {
 /// ([`source`](crate::sim::source)). Traces of older versions have none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {
-    /// The dispatcher's clock, in ns.
+    /// The dispatcher's clock, in ns. Under the user dispatcher when the end was seen.
     pub at: u64,
     pub pid: i32,
-    /// CPU time of its life, and how often it went to sleep.
+    /// CPU time of its life, and how often it went to sleep. Under the user dispatcher the CPU time that was known last.
     pub run_ns: u64,
     pub sleeps: u64,
 }

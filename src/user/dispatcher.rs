@@ -12,13 +12,13 @@
 //! the CPU that it was given to, in the order of virtual time.
 
 use super::counts::Counts;
-use super::facts::{CpuSet, Facts};
+use super::facts::{CpuSet, Facts, State};
 use super::places::Places;
 use super::tally::Tally;
 use super::tasks::{Counted, Table, Usable};
 use crate::policy::compile::Limits;
 use crate::policy::limits::NICE_0_WEIGHT;
-use crate::policy::record::ForkRecord;
+use crate::policy::record::{ExitRecord, Record};
 use crate::policy::turns::{charge, slice_among};
 
 /// What was known of a task so long ago is still true.
@@ -101,7 +101,8 @@ pub struct Dispatcher<F> {
     pub(super) turn: usize,
     /// Tasks that are queued from now on and were not known are new; before, they are older than we are.
     settled: bool,
-    pub(super) forks: Option<Vec<ForkRecord>>,
+    /// For the trace, if there is one.
+    pub(super) records: Option<Vec<Record>>,
     pub tally: Tally,
 }
 
@@ -127,7 +128,7 @@ impl<F: Facts> Dispatcher<F> {
             looks: LOOKS_AT_ONCE,
             turn: 0,
             settled: false,
-            forks: trace.then(|| Vec::with_capacity(1024)),
+            records: trace.then(|| Vec::with_capacity(1024)),
             tally: Tally::default(),
         }
     }
@@ -164,9 +165,11 @@ impl<F: Facts> Dispatcher<F> {
         self.tasks.len()
     }
 
-    /// The fork placements since the last call.
-    pub fn take_forks(&mut self) -> impl Iterator<Item = ForkRecord> {
-        self.forks.iter_mut().flat_map(|forks| forks.drain(..))
+    /// The fork placements and ends of tasks since the last call.
+    pub fn take_records(&mut self) -> impl Iterator<Item = Record> {
+        self.records
+            .iter_mut()
+            .flat_map(|records| records.drain(..))
     }
 
     /// Place a task.
@@ -178,7 +181,7 @@ impl<F: Facts> Dispatcher<F> {
         if self.own.contains(&queued.pid) {
             return self.as_it_is(queued);
         }
-        let (slot, is_new) = match self.slot_of(queued) {
+        let (slot, is_new) = match self.slot_of(queued, now) {
             Some(found) => found,
             None => {
                 self.tally.unseen += 1;
@@ -188,8 +191,9 @@ impl<F: Facts> Dispatcher<F> {
         let woken = queued.woken || is_new;
         self.charge(slot, queued);
         self.note_usable(slot, queued);
-        self.tasks.get_mut(slot).known_at = now;
-        self.tasks.get_mut(slot).active = true;
+        let task = self.tasks.get_mut(slot);
+        (task.known_at, task.active) = (now, true);
+        task.sleeps += u64::from(queued.woken);
         let cpu = if is_new && self.settled && !queued.woken && self.has_not_run(queued) {
             self.tasks.get_mut(slot).born_at = Some(now);
             self.place_fork(slot, prev, now)
@@ -215,11 +219,12 @@ impl<F: Facts> Dispatcher<F> {
 
     /// Its slot, and whether it was not known before. A thread id is used again; a new task is queued for the
     /// first time.
-    fn slot_of(&mut self, queued: &Queued) -> Option<(u32, bool)> {
+    fn slot_of(&mut self, queued: &Queued, now: u64) -> Option<(u32, bool)> {
         if let Some(slot) = self.tasks.find(queued.pid) {
             if self.tasks.get(slot).enq_cnt < queued.enq_cnt {
                 return Some((slot, false));
             }
+            self.note_end(slot, now, None);
             self.forget(slot);
         }
         let slot = self.tasks.add(queued.pid)?;
@@ -246,6 +251,24 @@ impl<F: Facts> Dispatcher<F> {
         };
         let all = (&self.places, &mut self.tasks);
         self.counts.count_as(all, slot, to, until);
+    }
+
+    /// The task has ended, at this time or since it was last looked at. `ran_ns`: its CPU time, if that is known.
+    fn note_end(&mut self, slot: u32, now: u64, ran_ns: Option<u64>) {
+        let Some(records) = &mut self.records else {
+            return;
+        };
+        let task = self.tasks.get(slot);
+        let known = task
+            .charged_ns
+            .max(task.ran_ns)
+            .max(task.seen_ns.unwrap_or(0));
+        records.push(Record::Exit(ExitRecord {
+            at: now,
+            pid: task.pid,
+            run_ns: ran_ns.unwrap_or(0).max(known),
+            sleeps: task.sleeps,
+        }));
     }
 
     /// The task is gone.
@@ -370,28 +393,41 @@ impl<F: Facts> Dispatcher<F> {
         self.look_anyway(slot, now);
     }
 
-    fn look_anyway(&mut self, slot: u32, now: u64) {
+    pub(super) fn look_anyway(&mut self, slot: u32, now: u64) {
         self.tally.looks += 1;
-        let task = self.tasks.get(slot);
-        let Some(seen) = self.facts.look(task.pid) else {
+        let pid = self.tasks.get(slot).pid;
+        let Some(seen) = self.facts.look(pid) else {
+            // Until its parent has waited for it this is still known.
+            let ran_ns = self.facts.runtime_ns(pid);
+            self.note_end(slot, now, ran_ns);
             self.forget(slot);
             return;
         };
+        let task = self.tasks.get_mut(slot);
+        task.ran_ns = seen.ran_ns;
         let (given, newborn) = (task.cpu, task.born_at.is_some());
         let cpu = self.places.by_id(seen.cpu).unwrap_or(given);
         let waits = now.saturating_sub(task.given_at) < BOUNCED_AFTER_NS;
-        if seen.runnable {
-            self.tasks.get_mut(slot).known_at = now;
-            // While it waits it still has the CPU where it was. After a while it must have run: there, because
-            // BPF has put it there.
-            let cpu = if waits { given } else { cpu };
-            self.count_as(slot, Counted::On(cpu));
-        } else if newborn && self.is_newborn(slot, now) {
-            let llc = self.places.place(cpu).llc;
-            self.count_as(slot, Counted::Newborn(llc));
-        } else {
-            self.tasks.get_mut(slot).born_at = None;
-            self.uncount(slot);
+        match seen.state {
+            State::Runnable if task.counted == Counted::None => {
+                // It has just been woken, and will be queued.
+            }
+            State::Runnable => {
+                task.known_at = now;
+                // While it waits it still has the CPU where it was. After a while it must have run: there, because
+                // BPF has put it there.
+                let cpu = if waits { given } else { cpu };
+                self.count_as(slot, Counted::On(cpu));
+            }
+            State::Asleep if newborn && self.is_newborn(slot, now) => {
+                let llc = self.places.place(cpu).llc;
+                self.count_as(slot, Counted::Newborn(llc));
+            }
+            State::Asleep => {
+                self.tasks.get_mut(slot).born_at = None;
+                self.uncount(slot);
+            }
+            State::Elsewhere => self.forget(slot),
         }
     }
 

@@ -7,13 +7,34 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 
+/// What a task does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It runs, or waits for a CPU.
+    Runnable,
+    Asleep,
+    /// It has left for a policy that is not scheduled here.
+    Elsewhere,
+}
+
 /// What [`Facts::look`] sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// It runs, or waits for a CPU.
-    pub runnable: bool,
+    pub state: State,
     /// The CPU that it is on or was on last, by the kernel's id.
     pub cpu: u32,
+    /// CPU time since its birth, in whole hundredths of a second.
+    pub ran_ns: u64,
+}
+
+/// Whose a thread is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kin {
+    /// Its process.
+    pub process: i32,
+    /// The process that has forked it; of a thread that is not the first of its process that process. Another one when
+    /// its parent has ended.
+    pub parent: i32,
 }
 
 /// A set of CPUs by the kernel's ids.
@@ -75,15 +96,13 @@ impl CpuSet {
 
 /// See the module. `tid` is a thread's id; `None`, or `false`, means that it is gone.
 pub trait Facts {
-    /// A task that has ended is gone, even if its parent has not heard of it yet, and so is one that sched_ext does
-    /// not schedule any more.
+    /// A task that has ended is gone, even if its parent has not heard of it yet.
     fn look(&mut self, tid: i32) -> Option<Look>;
     /// CPU time since its birth, in ns.
     fn runtime_ns(&mut self, tid: i32) -> Option<u64>;
     /// The CPUs that its affinity names, those that are online; `set` has room for all.
     fn affinity(&mut self, tid: i32, set: &mut CpuSet) -> bool;
-    /// Its process.
-    fn tgid(&mut self, tid: i32) -> Option<i32>;
+    fn kin(&mut self, tid: i32) -> Option<Kin>;
 }
 
 /// The running kernel's answers.
@@ -97,6 +116,8 @@ pub struct Proc {
 /// The beginning of `status` has what is asked for, and the others are shorter.
 const ROOM: usize = 2048;
 
+/// The unit of CPU time in `stat`: USER_HZ is 100 on all architectures that sched_ext runs on.
+const USER_TICK_NS: u64 = 10_000_000;
 /// linux/sched.h; libc has it not.
 const SCHED_EXT: i32 = 7;
 
@@ -153,13 +174,21 @@ fn parse_stat(text: &str, partial: bool) -> Option<Look> {
     if matches!(state, "Z" | "X") {
         return None;
     }
-    // The 39th field of the line.
-    let cpu = fields.nth(35)?.parse().ok()?;
-    // The 41st.
+    // The 14th and 15th field of the line, ...
+    let user: u64 = fields.nth(10)?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    // ... the 39th, ...
+    let cpu = fields.nth(23)?.parse().ok()?;
+    // ... and the 41st.
     let policy = fields.nth(1)?.parse().ok()?;
-    is_ours(policy, partial).then_some(Look {
-        runnable: state == "R",
+    Some(Look {
+        state: match (is_ours(policy, partial), state) {
+            (false, _) => State::Elsewhere,
+            (true, "R") => State::Runnable,
+            (true, _) => State::Asleep,
+        },
         cpu,
+        ran_ns: user.saturating_add(system).saturating_mul(USER_TICK_NS),
     })
 }
 
@@ -194,11 +223,22 @@ impl Facts for Proc {
         true
     }
 
-    fn tgid(&mut self, tid: i32) -> Option<i32> {
-        let text = self.read(tid, "status")?;
-        let line = text.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-        line.trim().parse().ok()
+    fn kin(&mut self, tid: i32) -> Option<Kin> {
+        parse_kin(self.read(tid, "status")?, tid)
     }
+}
+
+fn parse_kin(text: &str, tid: i32) -> Option<Kin> {
+    let number = |name: &str| -> Option<i32> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse().ok()
+    };
+    let process = number("Tgid:")?;
+    let parent = match process == tid {
+        true => number("PPid:")?,
+        false => process,
+    };
+    Some(Kin { process, parent })
 }
 
 #[cfg(test)]
@@ -207,14 +247,20 @@ mod tests {
 
     #[test]
     fn state_and_cpu_of_a_line() {
-        let rest = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 \
+        let rest = "1 2 3 4 5 6 7 8 9 10 120 3 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 \
                     32 33 34 35";
         let line = |state, cpu| format!("17 (a) b (c)) {state} {rest} {cpu} 0 0 0 0\n");
-        let look = |runnable, cpu| Some(Look { runnable, cpu });
+        let look = |state, cpu| {
+            Some(Look {
+                state,
+                cpu,
+                ran_ns: 1_230_000_000,
+            })
+        };
         let parse_stat = |text: &str| parse_stat(text, false);
-        assert_eq!(parse_stat(&line("R", 12)), look(true, 12));
-        assert_eq!(parse_stat(&line("S", 0)), look(false, 0));
-        assert_eq!(parse_stat(&line("D", 3)), look(false, 3));
+        assert_eq!(parse_stat(&line("R", 12)), look(State::Runnable, 12));
+        assert_eq!(parse_stat(&line("S", 0)), look(State::Asleep, 0));
+        assert_eq!(parse_stat(&line("D", 3)), look(State::Asleep, 3));
         assert_eq!(parse_stat(&line("Z", 3)), None);
         assert_eq!(parse_stat(&line("X", 3)), None);
         assert_eq!(parse_stat("17 (a"), None);
@@ -223,10 +269,11 @@ mod tests {
 
     /// SCHED_OTHER, FIFO, RR, BATCH, IDLE, DEADLINE, EXT.
     #[test]
-    fn who_has_left_for_another_class_is_gone() {
+    fn who_has_left_for_another_class_is_elsewhere() {
         let line = |policy| format!("17 (a) R {} 9 0 {policy} 0 0\n", "1 ".repeat(35));
         let ours = |partial| {
-            [0, 1, 2, 3, 5, 6, 7].map(|policy| parse_stat(&line(policy), partial).is_some())
+            [0, 1, 2, 3, 5, 6, 7]
+                .map(|policy| parse_stat(&line(policy), partial).unwrap().state == State::Runnable)
         };
         assert_eq!(ours(false), [true, false, false, true, true, false, true]);
         assert_eq!(ours(true), [false, false, false, false, false, false, true]);
@@ -271,8 +318,14 @@ mod tests {
         // SAFETY: takes nothing.
         let tid = unsafe { libc::gettid() };
         let look = proc.look(tid).unwrap();
-        assert!(look.runnable);
-        assert_eq!(proc.tgid(tid), Some(std::process::id() as i32));
+        assert_eq!(look.state, State::Runnable);
+        // The test's thread is not the first of this process.
+        let process = std::process::id() as i32;
+        let parent = std::os::unix::process::parent_id() as i32;
+        let kin = |process, parent| Some(Kin { process, parent });
+        assert!(tid != process);
+        assert_eq!(proc.kin(tid), kin(process, process));
+        assert_eq!(proc.kin(process), kin(process, parent));
         assert!(proc.runtime_ns(tid).is_some());
         let mut set = CpuSet::below(200);
         set.set_only(70);
@@ -282,7 +335,7 @@ mod tests {
         assert!(proc.affinity(tid, &mut set) && set.contains(look.cpu));
         assert!(!set.contains(4095), "words that the kernel does not write");
         assert_eq!(proc.look(i32::MAX), None);
-        assert_eq!(proc.tgid(i32::MAX), None);
+        assert_eq!(proc.kin(i32::MAX), None);
         assert!(!proc.affinity(i32::MAX, &mut set));
     }
 }

@@ -12,7 +12,10 @@ use super::dispatcher::Dispatcher;
 use super::facts::Facts;
 use crate::policy::limits::spare;
 use crate::policy::placement::{ForkState, fork_llc, fork_node, spill_nodes};
-use crate::policy::record::ForkRecord;
+use crate::policy::record::{ForkRecord, Record};
+
+/// Tasks on a CPU that are asked whose they are.
+const ASKED_FOR_A_PARENT: usize = 4;
 
 /// How far away a CPU was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +84,12 @@ impl<F: Facts> Dispatcher<F> {
         let llc = llcs.start + llc.unwrap_or(0) as usize;
         let local = choice.node as usize == place.node;
         self.tally.forked(choice.why, local);
-        if let Some(forks) = &mut self.forks {
-            forks.push(ForkRecord {
+        let forker = match self.records {
+            Some(_) => self.forker(pid, parent),
+            None => None,
+        };
+        if let Some(records) = &mut self.records {
+            records.push(Record::Fork(ForkRecord {
                 at: now,
                 pid,
                 local: place.node as u32,
@@ -95,13 +102,25 @@ impl<F: Facts> Dispatcher<F> {
                 node: choice.node,
                 why: choice.why,
                 llc: llc as u32,
-                // This dispatcher is told of the CPU only.
-                parent: None,
+                parent: forker,
                 home: None,
                 committed,
-            });
+            }));
         }
         llc
+    }
+
+    /// The thread that has forked `pid` on `cpu`: of the process that /proc names one that was given to this CPU, else
+    /// its first one.
+    fn forker(&mut self, pid: i32, cpu: usize) -> Option<i32> {
+        let process = self.facts.kin(pid)?.parent;
+        for i in 0..self.counts.on(cpu).len().min(ASKED_FOR_A_PARENT) {
+            let slot = self.counts.on(cpu)[i];
+            if self.process_of(slot) == Some(process) {
+                return Some(self.tasks.get(slot).pid);
+            }
+        }
+        Some(process)
     }
 
     fn usable(&self, slot: u32, cpus: Range<usize>) -> u32 {

@@ -60,8 +60,11 @@ pub struct Task {
     pub dom: usize,
     /// When it was forked, until it is no newborn any more.
     pub born_at: Option<u64>,
-    /// CPU time, as far as BPF has told.
+    /// CPU time, as far as BPF has told; and when it was last looked at, in whole hundredths of a second.
     pub charged_ns: u64,
+    pub ran_ns: u64,
+    /// How often it was woken.
+    pub sleeps: u64,
     /// When it was last known to be runnable.
     pub known_at: u64,
     /// When it was given to its CPU; when that or this CPU's last waking for it was, and how often it was woken.

@@ -69,7 +69,7 @@ impl<F: Facts> Dispatcher<F> {
     pub fn take_sample(&mut self, balancing: &mut Balancing, now: u64) {
         self.sample(now);
         for _ in 0..CHECKED {
-            self.check_one();
+            self.check_one(now);
         }
         let before = balancing.sampled_at.replace(now);
         let elapsed = before.map_or(0, |at| now.saturating_sub(at));
@@ -82,13 +82,12 @@ impl<F: Facts> Dispatcher<F> {
     }
 
     /// A task that sleeps may have ended; the slot is wanted for others.
-    fn check_one(&mut self) {
+    fn check_one(&mut self, now: u64) {
         let Some(slot) = self.tasks.next_in_turn() else {
             return;
         };
-        let task = self.tasks.get(slot);
-        if task.counted == Counted::None && self.facts.look(task.pid).is_none() {
-            self.forget(slot);
+        if self.tasks.get(slot).counted == Counted::None {
+            self.look_anyway(slot, now);
         }
     }
 
@@ -220,19 +219,25 @@ impl<F: Facts> Dispatcher<F> {
         }
     }
 
+    /// The process of a task, which is asked for once.
+    pub(super) fn process_of(&mut self, slot: u32) -> Option<i32> {
+        let task = self.tasks.get(slot);
+        if task.tgid == 0 {
+            let kin = self.facts.kin(task.pid)?;
+            self.tasks.get_mut(slot).tgid = kin.process;
+        }
+        Some(self.tasks.get(slot).tgid)
+    }
+
     /// What a task had of a CPU since it was last observed.
     fn observe_task(&mut self, slot: u32, now: u64, elapsed: u64) -> Option<TaskObs> {
         let task = self.tasks.get(slot);
-        let (pid, tgid, cpu) = (task.pid, task.tgid, task.cpu);
+        let (pid, cpu) = (task.pid, task.cpu);
         // One that runs is not always queued when its affinity changes (6.12).
         self.ask_usable(slot, u64::MAX, self.places.place(cpu).id);
         let runtime_ns = self.facts.runtime_ns(pid)?;
-        let tgid = match tgid {
-            0 => self.facts.tgid(pid)?,
-            known => known,
-        };
+        self.process_of(slot)?;
         let task = self.tasks.get_mut(slot);
-        task.tgid = tgid;
         // It may be asked again without having been queued.
         task.active = false;
         let before = task.seen_ns.replace(runtime_ns);

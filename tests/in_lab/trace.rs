@@ -11,7 +11,7 @@ use scx_ballast::policy::balance::Move;
 use scx_ballast::policy::locality::decide::MIN_BUSY;
 use scx_ballast::policy::locality::record::BroughtRecord;
 use scx_ballast::policy::locality::view::{Stay, Step};
-use scx_ballast::policy::record::{ForkRecord, Record, TickRecord};
+use scx_ballast::policy::record::{ExitRecord, ForkRecord, Record, TickRecord};
 
 use crate::guest::remark;
 use crate::sched::binary;
@@ -57,6 +57,15 @@ impl TraceFile {
                 _ => None,
             });
         forks.collect()
+    }
+
+    /// The ends of tasks.
+    pub fn exits(&self) -> Vec<ExitRecord> {
+        let exits = self.records(0, "exit").filter_map(|record| match record {
+            Record::Exit(exit) => Some(exit),
+            _ => None,
+        });
+        exits.collect()
     }
 
     /// The ticks that were written after `from`.

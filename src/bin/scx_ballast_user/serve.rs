@@ -90,8 +90,8 @@ impl Serving<'_> {
         if let Some(trace) = &self.trace {
             let mut trace = trace.borrow_mut();
             self.dispatcher
-                .take_forks()
-                .for_each(|fork| trace.fork(fork));
+                .take_records()
+                .for_each(|record| trace.task(record));
         }
         if began >= self.next_sample {
             self.next_sample = began + self.beat_ns;

@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use scx_ballast::machine::Machine;
 
 use crate::client::Client;
 use crate::guest::{
-    ms, must, nodes, online, read, remark, secs, soak, state, undisturbed, wait_for_state, within,
+    SLOW, ms, must, nodes, online, read, remark, secs, soak, state, undisturbed, wait_for_state,
+    within,
 };
 use crate::rules::Rules;
 use crate::running::forks::uneven_bursts;
@@ -133,6 +135,66 @@ fn virtual_llcs() {
             }
         });
         remark(&format!("{llcs} LLCs of {real}"));
+    });
+}
+
+/// What the simulator needs: who forked whom, when each ended, and about how long it ran. An end is seen within a
+/// quarter of the balance interval, and CPU time of one that nobody had to wait for is that of a look before.
+#[test]
+#[ignore = "runs in the lab"]
+fn a_trace_is_a_workload() {
+    with_own(&SCHED_USER, |sched| {
+        let late = ms(60);
+        let parent = Task::fork(|| {
+            let child = || {
+                Task::fork(|| {
+                    sleep(ms(50));
+                    let until = Instant::now() + ms(300);
+                    while Instant::now() < until {}
+                })
+            };
+            let children = [child(), child()];
+            children
+                .into_iter()
+                .for_each(|child| assert_eq!(child.wait(), 0));
+        });
+        let pid = parent.pid();
+        assert_eq!(parent.wait(), 0);
+        let (forks, ends) = within(secs(2), || {
+            let forks = sched.trace().forks(0);
+            let mine: Vec<_> = forks
+                .into_iter()
+                .filter(|fork| fork.parent == Some(pid))
+                .collect();
+            let mut ends = sched.trace().exits();
+            ends.retain(|end| mine.iter().any(|fork| fork.pid == end.pid));
+            match (mine.len(), ends.len()) {
+                (2, 2) => Ok((mine, ends)),
+                (forks, ends) => Err(format!("{forks} forks and {ends} ends of two children")),
+            }
+        });
+        for end in ends {
+            let born = forks.iter().find(|fork| fork.pid == end.pid).unwrap().at;
+            let lived = Duration::from_nanos(end.at - born);
+            assert!(lived >= ms(340) && lived < ms(350) * SLOW, "{lived:?}");
+            let ran = Duration::from_nanos(end.run_ns);
+            assert!(
+                ran + late > ms(300) / 2 && ran < lived,
+                "{ran:?} of {lived:?}"
+            );
+            assert!(end.sleeps >= 1, "{end:?}");
+            remark(&format!(
+                "lived {lived:?}, ran {ran:?}, slept {} times;",
+                end.sleeps
+            ));
+        }
+        let workload = format!("trace:{}", sched.trace().path());
+        let binary = binary();
+        let said = must(&format!(
+            "{} simulate --machine '2 nodes x 4 cpus' --workload {workload} --runs 1 2>&1",
+            binary.display()
+        ));
+        remark(said.lines().next().unwrap_or_default());
     });
 }
 

@@ -307,6 +307,12 @@ pub struct PolicyArgs {
     #[arg(long, value_name = "USEC", default_value_t = DEFAULT_PULL_DELAY_US,
           value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub pull_delay_us: u64,
+
+    /// Leave a wakee behind its waker when the waker has so far slept within this time after such a
+    /// wake-up; 0 never does.
+    #[arg(long, value_name = "USEC", default_value_t = DEFAULT_SYNC_US,
+          value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    pub sync_us: u64,
 }
 
 /// Flags of the scheduler itself.
@@ -318,12 +324,6 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub policy: PolicyArgs,
-
-    /// Leave a wakee behind its waker when the waker has so far slept within this time after such a
-    /// wake-up; 0 never does.
-    #[arg(long, value_name = "USEC", default_value_t = DEFAULT_SYNC_US,
-          value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
-    pub sync_us: u64,
 
     #[command(flatten)]
     pub locality: LocalityArgs,

@@ -63,6 +63,7 @@ fn setup(hw: &Hardware, set: RuleSet) -> Setup {
         slice_ns: 5 * MS,
         slice_min_ns: MS,
         pull_delay_ns: MS / 2,
+        sync_ns: MS / 10,
         newborn_ns: 1000 * MS,
         newborn_work_ns: 5 * MS,
         balance_ns: 100 * MS,
@@ -143,7 +144,7 @@ fn what_does_not_end_is_told() {
     let hw = Hardware::new(&uniform(1, 1, 2, 1), exact());
     let setup = setup(&hw, RuleSet::Ballast);
     let mut plan = Plan::default();
-    let silent = plan.channel(1);
+    let silent = plan.pipe(1);
     let reader = plan.program(vec![Op::Compute(MS), Op::Receive(silent)]);
     plan.root = plan.parent([reader, reader], MS);
     let stuck = job(&hw, &setup, &plan).run(1);

@@ -34,6 +34,7 @@ fn setup(hw: &Hardware, extras: Extras) -> Setup {
         slice_ns: 5 * MS,
         slice_min_ns: MS,
         pull_delay_ns: MS / 2,
+        sync_ns: MS / 10,
         newborn_ns: 1000 * MS,
         newborn_work_ns: 5 * MS,
         balance_ns: 100 * MS,

@@ -11,7 +11,7 @@ use scx_ballast::policy::record::{ExitRecord, FORMAT, ForkRecord, Header, Record
 use scx_ballast::policy::rule_set::RuleSet;
 use scx_ballast::sim::SimulateArgs;
 use scx_ballast::sim::hardware::{Hardware, Params};
-use scx_ballast::sim::program::{Mark, Op, Plan};
+use scx_ballast::sim::program::{Channel, Mark, Op, Plan};
 use scx_ballast::sim::runs::Job;
 use scx_ballast::sim::source::{Source, parse, trace};
 
@@ -92,7 +92,10 @@ fn a_file_is_the_plan_that_it_says() {
             ],
         ],
         barriers: vec![3],
-        channels: vec![16],
+        channels: vec![Channel {
+            capacity: 16,
+            sync: true,
+        }],
         sets: vec![(8..16).collect()],
         root: 0,
     };

@@ -41,6 +41,7 @@ fn setup(hw: &Hardware, set: RuleSet, newborns: bool) -> Setup {
         slice_ns: 5 * MS,
         slice_min_ns: MS,
         pull_delay_ns: MS / 2,
+        sync_ns: MS / 10,
         newborn_ns: if newborns { 1000 * MS } else { 0 },
         newborn_work_ns: 5 * MS,
         balance_ns: 100 * MS,

@@ -101,7 +101,7 @@ fn set_constants(
     ro.slice_ns = policy.slice_us * 1000;
     ro.slice_min_ns = policy.slice_min_us.min(policy.slice_us) * 1000;
     ro.pull_delay_ns = policy.pull_delay_us * 1000;
-    ro.sync_ns = args.sync_us * 1000;
+    ro.sync_ns = args.policy.sync_us * 1000;
     ro.newborn_epoch_ns = newborn_epoch_ns(args);
     ro.newborn_work_ns = policy.newborn_work_us * 1000;
 

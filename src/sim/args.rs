@@ -84,6 +84,7 @@ impl SimulateArgs {
             slice_ns: policy.slice_us * 1000,
             slice_min_ns: policy.slice_min_us * 1000,
             pull_delay_ns: policy.pull_delay_us * 1000,
+            sync_ns: policy.sync_us * 1000,
             newborn_ns: policy.newborn_ms * 1_000_000,
             newborn_work_ns: policy.newborn_work_us * 1000,
             balance_ns: policy.balance_interval_ms * 1_000_000,

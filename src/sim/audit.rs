@@ -11,13 +11,26 @@ use super::world::World;
 /// When they contradict each other.
 pub(super) fn places(world: &World<'_>) {
     let hw: &Hardware = world.hw;
-    let mut on_cpus = 0;
+    let (mut on_cpus, mut behind) = (0, 0);
     for (id, task) in world.tasks.iter().enumerate() {
         match task.state {
             State::Running(cpu) => {
                 on_cpus += 1;
                 assert_eq!(world.cpus[cpu].task, Some(id), "who runs on CPU {cpu}");
                 assert!(world.may_use(id, cpu), "task {id} runs on CPU {cpu}");
+                assert_eq!(task.counted, Counted::Running(hw.place(cpu).llc));
+            }
+            State::Behind(cpu) => {
+                behind += 1;
+                assert_eq!(
+                    world.cpus[cpu].behind,
+                    Some(id),
+                    "who is behind on CPU {cpu}"
+                );
+                let at = &world.cpus[cpu];
+                assert!(at.task.is_some(), "task {id} is behind nobody");
+                assert!(at.watched, "nobody looks after CPU {cpu}");
+                assert!(world.may_use(id, cpu), "task {id} is left on CPU {cpu}");
                 assert_eq!(task.counted, Counted::Running(hw.place(cpu).llc));
             }
             State::Waiting { llc, .. } => assert_eq!(task.counted, Counted::Running(llc)),
@@ -31,6 +44,11 @@ pub(super) fn places(world: &World<'_>) {
     let busy = world.cpus.iter().filter(|cpu| cpu.task.is_some()).count();
     assert_eq!(busy, world.busy, "busy CPUs");
     assert_eq!(busy, on_cpus, "a task is on two CPUs, or on none");
+    let followed = world.cpus.iter().filter(|cpu| cpu.behind.is_some()).count();
+    assert_eq!(
+        followed, behind,
+        "a task is behind two others, or behind none"
+    );
     let mut waiting = vec![0; hw.nr_nodes()];
     for (llc, queue) in world.queues.iter().enumerate() {
         waiting[hw.node_of_llc(llc)] += queue.len() as u32;

@@ -66,6 +66,8 @@ pub(super) struct Tally {
     brought: u64,
     pub ticks: u64,
     pub kicks: u64,
+    /// Wakees that were left behind their wakers.
+    pub syncs: u64,
     pub late_ns: Time,
 }
 
@@ -89,6 +91,7 @@ impl Tally {
             brought: 0,
             ticks: 0,
             kicks: 0,
+            syncs: 0,
             late_ns: 0,
         }
     }
@@ -194,6 +197,8 @@ pub struct Outcome {
     pub llc_migrations: u64,
     pub pulls_node: u64,
     pub pulls_remote: u64,
+    /// Wakees that were left behind their wakers (SYNC).
+    pub syncs: u64,
     /// Turns of tasks in queues.
     pub waits: u64,
     pub wait_ns: u64,
@@ -236,6 +241,7 @@ impl Outcome {
             llc_migrations: tally.llc_migrations,
             pulls_node: tally.pulls_node,
             pulls_remote: tally.pulls_remote,
+            syncs: tally.syncs,
             waits: tally.waits,
             wait_ns: tally.wait_ns,
             wait_ns_max: tally.wait_ns_max,

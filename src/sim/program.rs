@@ -70,14 +70,23 @@ pub enum Mark {
     End,
 }
 
+/// Where tasks leave messages for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Channel {
+    /// Messages that it holds.
+    pub capacity: u32,
+    /// Who wakes another says that they are about to sleep, as the kernel does for users of pipes and
+    /// sockets (SYNC). It does not for those of futexes, which mutexes and condition variables are made of.
+    pub sync: bool,
+}
+
 /// A workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     pub programs: Vec<Vec<Op>>,
     /// By barrier: how many come to it.
     pub barriers: Vec<u32>,
-    /// By channel: messages that it holds.
-    pub channels: Vec<u32>,
+    pub channels: Vec<Channel>,
     /// Sets of CPUs to be confined to, dense.
     pub sets: Vec<Vec<usize>>,
     /// The program of the first task.
@@ -96,8 +105,17 @@ impl Plan {
         self.barriers.len() - 1
     }
 
-    pub fn channel(&mut self, capacity: u32) -> usize {
-        self.channels.push(capacity);
+    /// Adds a pipe or a socket.
+    pub fn pipe(&mut self, capacity: u32) -> usize {
+        self.channel(Channel {
+            capacity,
+            sync: true,
+        })
+    }
+
+    /// Adds a channel.
+    pub fn channel(&mut self, channel: Channel) -> usize {
+        self.channels.push(channel);
         self.channels.len() - 1
     }
 

@@ -280,6 +280,7 @@ impl<'a> Report<'a> {
             ("pairs left alone: no task", sum(|o| o.moves.no_task)),
             ("pulls inside the node (R9)", sum(|o| o.pulls_node)),
             ("pulls from other nodes (R9)", sum(|o| o.pulls_remote)),
+            ("wakees left behind wakers (SYNC)", sum(|o| o.syncs)),
         ];
         text.push_str("\ndecisions of all runs\n");
         // What never happened would only hide what did.

@@ -7,7 +7,7 @@ use super::clock::Time;
 use super::hardware::ONE;
 use super::memory::Memory;
 use super::outcome::Moment;
-use super::program::{Mark, Op, Plan, Whose};
+use super::program::{Channel, Mark, Op, Plan, Whose};
 use super::task::{Counted, Process, State, Task};
 use super::world::{Event, World};
 use crate::policy::record::{ExitRecord, Record};
@@ -17,11 +17,12 @@ use crate::policy::record::{ExitRecord, Record};
 pub(super) struct Meeting {
     /// By barrier: who sleeps or spins at it.
     barriers: Vec<Vec<usize>>,
-    channels: Vec<Channel>,
+    channels: Vec<Waiting>,
 }
 
+/// Who waits at a channel, and for what.
 #[derive(Debug, Default)]
-struct Channel {
+struct Waiting {
     messages: u32,
     readers: VecDeque<usize>,
     writers: VecDeque<usize>,
@@ -31,7 +32,7 @@ impl Meeting {
     pub fn new(plan: &Plan) -> Self {
         Self {
             barriers: vec![Vec::new(); plan.barriers.len()],
-            channels: plan.channels.iter().map(|_| Channel::default()).collect(),
+            channels: plan.channels.iter().map(|_| Waiting::default()).collect(),
         }
     }
 }
@@ -133,14 +134,15 @@ impl World<'_> {
             }
             Op::Send(channel) => {
                 let at = &mut self.meeting.channels[channel];
-                if at.messages >= self.plan.channels[channel] {
+                let Channel { capacity, sync } = self.plan.channels[channel];
+                if at.messages >= capacity {
                     at.writers.push_back(id);
                     self.sleep(cpu, id);
                     return Step::Left;
                 }
                 at.messages += 1;
                 if let Some(reader) = at.readers.pop_front() {
-                    self.wake(reader);
+                    self.wake(reader, sync.then_some(cpu));
                 }
             }
             Op::Receive(channel) => {
@@ -152,7 +154,8 @@ impl World<'_> {
                 }
                 at.messages -= 1;
                 if let Some(writer) = at.writers.pop_front() {
-                    self.wake(writer);
+                    let sync = self.plan.channels[channel].sync;
+                    self.wake(writer, sync.then_some(cpu));
                 }
             }
             Op::WaitChildren if self.tasks[id].children > 0 => {
@@ -165,7 +168,8 @@ impl World<'_> {
                 if !self.may_use(id, cpu) {
                     self.tasks[id].at += 1;
                     self.leave(cpu, id);
-                    self.place_wakeup(id);
+                    self.start_behind(cpu);
+                    self.place_wakeup(id, None);
                     self.dispatch(cpu);
                     return Step::Left;
                 }
@@ -189,7 +193,8 @@ impl World<'_> {
         for id in std::mem::take(&mut self.meeting.barriers[barrier]) {
             let task = &mut self.tasks[id];
             if !std::mem::take(&mut task.spins) {
-                self.wake(id);
+                // By a futex.
+                self.wake(id, None);
                 continue;
             }
             let state = task.state;
@@ -320,6 +325,7 @@ impl World<'_> {
         self.leave(cpu, id);
         let now = self.now();
         let task = &mut self.tasks[id];
+        task.kept_word(now, self.setup.sync_ns);
         task.state = State::Asleep;
         task.sleeps += 1;
         let counted = self.counters.asleep(task, now, self.setup.newborn_work_ns);
@@ -349,13 +355,15 @@ impl World<'_> {
         }
         self.counters.count_as(self.hw, task, Counted::None, now);
         self.live -= 1;
-        if let Some(parent) = task.parent {
+        self.start_behind(cpu);
+        if let Some(parent) = self.tasks[id].parent {
             self.tasks[parent].children -= 1;
             let waits = &self.tasks[parent];
             let op = self.plan.programs[waits.program].get(waits.at);
             if waits.children == 0 && waits.state == State::Asleep && op == Some(&Op::WaitChildren)
             {
-                self.wake(parent);
+                // SYNC in the kernel, too, which the dispatcher does not believe of a task that is at its end.
+                self.wake(parent, None);
             }
         }
         self.dispatch(cpu);

@@ -15,6 +15,8 @@ pub enum State {
         llc: usize,
         key: (i64, u64),
     },
+    /// Left on this CPU behind its waker, whose turn it takes.
+    Behind(usize),
     /// On a CPU.
     Running(usize),
     Gone,
@@ -105,6 +107,10 @@ pub struct Task {
     pub queued_at: Time,
     /// When it was woken, until it runs.
     pub woken_at: Option<Time>,
+    /// It woke another then and said that it was about to sleep (SYNC), and has not slept since.
+    pub sync_at: Option<Time>,
+    /// How long it ran on after such wake-ups so far.
+    pub sync_lag: Time,
     /// LLC that it shall go to.
     pub wish: Option<usize>,
     pub moved_at: Option<Time>,
@@ -143,10 +149,20 @@ impl Task {
             llc,
             queued_at: 0,
             woken_at: None,
+            sync_at: None,
+            sync_lag: 0,
             wish: None,
             moved_at: None,
             places: Places::default(),
             has_run: false,
+        }
+    }
+
+    /// It goes to sleep: how long after its first SYNC wake-up? One sample counts at most twice the limit.
+    pub fn kept_word(&mut self, now: Time, limit: Time) {
+        if let Some(at) = self.sync_at.take() {
+            let lag = (now - at).min(2 * limit);
+            self.sync_lag = (3 * self.sync_lag + lag) / 4;
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Setup {
     pub slice_ns: u64,
     pub slice_min_ns: u64,
     pub pull_delay_ns: u64,
+    /// 0: no wakee is left behind its waker.
+    pub sync_ns: u64,
     pub newborn_ns: u64,
     pub newborn_work_ns: u64,
     /// 0: never.
@@ -66,6 +68,8 @@ pub(super) enum Event {
         cpu: usize,
         run: u32,
     },
+    /// A tick of a CPU where somebody was left behind.
+    Behind(usize),
     /// A sleep ends.
     Wake(usize),
     /// A tick of an LLC in which tasks wait.
@@ -80,6 +84,10 @@ pub(super) enum Event {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cpu {
     pub task: Option<usize>,
+    /// Who was left behind that one, and runs next.
+    pub behind: Option<usize>,
+    /// The next tick looks after them.
+    pub watched: bool,
     /// Counts tasks that came here, to tell an old slice's end from a new one's.
     pub run: u32,
     /// Counts speeds, for the same reason.
@@ -236,9 +244,10 @@ impl<'a> World<'a> {
             Event::Phase { cpu, speeds } if self.cpus[cpu].speeds == speeds => self.phase_ends(cpu),
             Event::Slice { cpu, run } if self.cpus[cpu].run == run => self.slice_ends(cpu),
             Event::Phase { .. } | Event::Slice { .. } => {}
+            Event::Behind(cpu) => self.tick_behind(cpu),
             Event::Wake(task) => {
                 self.sleeping -= 1;
-                self.wake(task);
+                self.wake(task, None);
             }
             Event::Sweep(llc) => self.sweep(llc),
             Event::Balance => {

@@ -102,7 +102,7 @@ pub fn check_flags(args: &RunArgs) -> Result<(), UsageError> {
     if args.policy.pull_delay_us != DEFAULT_PULL_DELAY_US {
         return not("--pull-delay-us", "idle CPUs do not pull tasks");
     }
-    if args.sync_us != DEFAULT_SYNC_US {
+    if args.policy.sync_us != DEFAULT_SYNC_US {
         return not("--sync-us", "it is not told who wakes whom");
     }
     if args.global_idle_mask {

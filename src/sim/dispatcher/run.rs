@@ -7,9 +7,21 @@ use crate::sim::task::{Counted, State};
 use crate::sim::world::{Event, World};
 
 impl World<'_> {
+    /// The same for a woken task, which has saved up little in its sleep.
+    pub(super) fn start_woken(&mut self, cpu: usize, id: usize) {
+        let llc = self.hw.place(cpu).llc;
+        let task = &mut self.tasks[id];
+        enter(&self.queues, task, llc, true, self.setup.slice_ns);
+        self.start(cpu, id);
+    }
+
     /// The task, which is in no queue, runs on the CPU, which is idle.
     pub(in crate::sim) fn start(&mut self, cpu: usize, id: usize) {
         assert!(self.cpus[cpu].task.is_none(), "CPU {cpu} is taken");
+        assert!(
+            self.cpus[cpu].behind.is_none(),
+            "somebody is overtaken on CPU {cpu}"
+        );
         assert!(self.may_use(id, cpu), "task {id} may not use CPU {cpu}");
         let (now, place) = (self.now(), self.hw.place(cpu));
         let task = &mut self.tasks[id];
@@ -90,6 +102,12 @@ impl World<'_> {
         let at = &mut self.cpus[cpu];
         at.slice_ends = ends;
         let run = at.run;
+        // Who is to go elsewhere goes at the first tick.
+        let wished = at.task.is_some_and(|id| self.tasks[id].wish.is_some());
+        let ends = match wished {
+            true => self.hw.tick_after(self.now()),
+            false => ends,
+        };
         self.events.announce(ends, Event::Slice { cpu, run });
     }
 
@@ -100,6 +118,7 @@ impl World<'_> {
         };
         if self.tasks[id].wish.is_some() {
             self.leave(cpu, id);
+            self.start_behind(cpu);
             let llc = self.grant_wish(id).unwrap_or(self.hw.place(cpu).llc);
             self.enqueue_and_kick(id, llc);
             if self.cpus[cpu].task.is_none() {
@@ -108,6 +127,10 @@ impl World<'_> {
             return;
         }
         if self.now() < self.cpus[cpu].slice_ends {
+            return;
+        }
+        if self.cpus[cpu].behind.is_some() {
+            self.make_way(cpu, id);
             return;
         }
         self.account_time(cpu);
@@ -195,6 +218,9 @@ impl World<'_> {
 
     /// The CPU is idle: the next task of its LLC, else one from elsewhere.
     pub(in crate::sim) fn dispatch(&mut self, cpu: usize) {
+        if self.cpus[cpu].task.is_none() {
+            self.start_behind(cpu);
+        }
         if self.cpus[cpu].task.is_some() {
             return;
         }

@@ -9,26 +9,33 @@ use crate::sim::task::{Counted, State};
 use crate::sim::world::World;
 
 impl World<'_> {
-    /// The task has something to do.
-    pub(in crate::sim) fn wake(&mut self, id: usize) {
+    /// The task has something to do. `sync`: the CPU of a waker who says that it is about to sleep.
+    pub(in crate::sim) fn wake(&mut self, id: usize, sync: Option<usize>) {
         assert_eq!(self.state(id), State::Asleep, "task {id} is woken");
         self.tasks[id].woken_at = Some(self.now());
-        self.place_wakeup(id);
+        self.place_wakeup(id, sync);
     }
 
     /// Find a place for a task that is on no CPU and in no queue.
-    pub(in crate::sim) fn place_wakeup(&mut self, id: usize) {
+    pub(in crate::sim) fn place_wakeup(&mut self, id: usize, sync: Option<usize>) {
         let prev = self.tasks[id].last_cpu;
         let wish = self.grant_wish(id);
         if wish.is_none()
             && let Some(cpu) = self.idle_preferred(id, self.hw.place(prev).node)
         {
-            self.start(cpu, id);
+            self.start_woken(cpu, id);
+            return;
+        }
+        if wish.is_none()
+            && let Some(cpu) = sync
+            && self.stays_behind(id, cpu)
+        {
+            self.leave_behind(cpu, id);
             return;
         }
         let llc = wish.unwrap_or(self.hw.place(prev).llc);
         match self.idle_near(id, prev, llc) {
-            Some(cpu) => self.start(cpu, id),
+            Some(cpu) => self.start_woken(cpu, id),
             None if self.llc_to_wait_in(id, llc) == llc => self.enqueue(id, llc, true),
             // Not allowed there any more.
             None => self.enqueue_and_kick(id, llc),

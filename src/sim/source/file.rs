@@ -165,7 +165,7 @@ fn declare<'a>(
         "pipe" => {
             let [name, messages] = line.exactly("pipe NAME MESSAGES")?;
             let messages = line.number(messages, 1, MOST_TASKS)?;
-            known.pipes.declare(line, name, plan.channel(messages as u32))
+            known.pipes.declare(line, name, plan.pipe(messages as u32))
         }
         "nodes" => {
             let [name, list] = line.exactly("nodes NAME LIST")?;

@@ -52,7 +52,7 @@ fn plan(groups: u64, options: &[u64], _: On) -> Plan {
     ];
     let mut children = Vec::new();
     for _ in 0..groups {
-        let pipes: Vec<usize> = (0..PAIRS).map(|_| plan.channel(PIPE)).collect();
+        let pipes: Vec<usize> = (0..PAIRS).map(|_| plan.pipe(PIPE)).collect();
         let send = pipes.iter().flat_map(|&pipe| [message, Op::Send(pipe)]);
         let sender = looped(&begin, send.collect(), loops);
         let sender = plan.program(sender);

@@ -3,7 +3,7 @@
 //! again. What counts is how long they wait for a CPU when they are woken.
 
 use super::{Choice, Kind, On};
-use crate::sim::program::{Mark, Op, Plan};
+use crate::sim::program::{Channel, Mark, Op, Plan};
 
 pub(super) const KIND: Kind = Kind {
     name: "schbench",
@@ -26,9 +26,12 @@ fn plan(workers: u64, options: &[u64], _: On) -> Plan {
     };
     let mut plan = Plan::default();
     // Room for all: who is late is woken once more when it comes.
-    let calls: Vec<usize> = (0..workers)
-        .map(|_| plan.channel(rounds.max(1) as u32))
-        .collect();
+    let call = Channel {
+        capacity: rounds.max(1) as u32,
+        // A futex.
+        sync: false,
+    };
+    let calls: Vec<usize> = (0..workers).map(|_| plan.channel(call)).collect();
     let mut threads = Vec::new();
     for &call in &calls {
         let mut ops = vec![Op::Mark(Mark::Begin)];

@@ -27,7 +27,7 @@ fn plan(clients: u64, options: &[u64], _: On) -> Plan {
     let all = plan.barrier(2 * clients as u32);
     let (mut servers, mut callers) = (Vec::new(), Vec::new());
     for _ in 0..clients {
-        let (ask, answer) = (plan.channel(1), plan.channel(1));
+        let (ask, answer) = (plan.pipe(1), plan.pipe(1));
         let serve = [
             Op::Receive(ask),
             Op::Compute(answer_us * 1000),

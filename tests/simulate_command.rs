@@ -202,7 +202,7 @@ fn what_makes_no_sense_is_refused() {
                 "/no/such/file",
             ],
             1,
-            "cannot create /no/such/file",
+            "cannot write /no/such/file",
         ),
     ] {
         let output = ballast(&[args, &["--machine", "2 nodes x 4 cpus"][..]].concat());

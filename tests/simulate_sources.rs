@@ -11,7 +11,7 @@ use scx_ballast::policy::record::{ExitRecord, FORMAT, ForkRecord, Header, Record
 use scx_ballast::policy::rule_set::RuleSet;
 use scx_ballast::sim::SimulateArgs;
 use scx_ballast::sim::hardware::{Hardware, Params};
-use scx_ballast::sim::program::{Channel, Mark, Op, Plan};
+use scx_ballast::sim::program::{Channel, Mark, Op, Plan, PlanNames, Whose};
 use scx_ballast::sim::runs::Job;
 use scx_ballast::sim::source::{Source, parse, trace};
 
@@ -31,6 +31,7 @@ fn hw() -> Hardware {
 const ALL: &str = "
 barrier all 3           # tasks that come to it
 pipe data 16
+queue words 2
 nodes second 1
 start launcher          # programs may be named before they are written
 
@@ -54,6 +55,15 @@ program helper
     mark end
     confine second
     confine all
+    thread part 1 20us
+end
+program part
+    use shared
+    touch 1ms 7.5%
+    use own
+    send words
+    receive words
+    spin all
 end
 ";
 
@@ -89,15 +99,39 @@ fn a_file_is_the_plan_that_it_says() {
                 Op::Mark(Mark::End),
                 Op::Confine(Some(0)),
                 Op::Confine(None),
+                Op::Compute(MS / 50),
+                Op::Thread(2),
+            ],
+            vec![
+                Op::Use(Whose::Process),
+                Op::Touch {
+                    work: MS,
+                    intensity: 75_000,
+                },
+                Op::Use(Whose::Task),
+                Op::Send(1),
+                Op::Receive(1),
+                Op::Spin(0),
             ],
         ],
         barriers: vec![3],
-        channels: vec![Channel {
-            capacity: 16,
-            sync: true,
-        }],
+        channels: vec![
+            Channel {
+                capacity: 16,
+                sync: true,
+            },
+            Channel {
+                capacity: 2,
+                sync: false,
+            },
+        ],
         sets: vec![(8..16).collect()],
         root: 0,
+        names: PlanNames {
+            programs: vec!["launcher".into(), "helper".into(), "part".into()],
+            barriers: vec!["all".into()],
+            channels: vec!["data".into(), "words".into()],
+        },
     };
     assert_eq!(parse(ALL, &hw()), Ok(wanted));
 }
@@ -166,7 +200,7 @@ fn what_is_not_understood_is_answered_with_its_line() {
         ),
         (
             "compute 1ms".into(),
-            "line 1: expected one of program, barrier, pipe, nodes, start, got 'compute'",
+            "line 1: expected one of program, barrier, pipe, queue, nodes, start, got 'compute'",
         ),
         (
             "program a\ncompute 1ms\n".into(),
@@ -218,13 +252,33 @@ fn what_is_not_understood_is_answered_with_its_line() {
         ),
         (
             program("touch 1ms 70"),
-            "line 3: expected a share from 0% to 100%, got '70'",
+            "line 3: expected a share from 0% to 100%, such as 74.1%, got '70'",
         ),
         (
             program("barrier b"),
             "line 3: there is no barrier 'b'; there is none",
         ),
-        (program("send p"), "line 3: there is no pipe 'p'"),
+        (program("send p"), "line 3: there is no pipe or queue 'p'"),
+        (
+            program("use both"),
+            "line 3: expected use own or shared, got 'both'",
+        ),
+        (
+            program("spin b"),
+            "line 3: there is no barrier 'b'; there is none",
+        ),
+        (
+            program("exec\nthread b\nexec\nend\nprogram b"),
+            "line 5: only a process of one thread can `exec`",
+        ),
+        (
+            program("repeat 2\nexec\nthread b\nend\nend\nprogram b"),
+            "line 4: only a process of one thread can `exec`",
+        ),
+        (
+            program("exec\nthread b\nend\nprogram b\nexec"),
+            "line 7: only a process of one thread can `exec`",
+        ),
         (program("confine n"), "line 3: there is no set of nodes 'n'"),
         (
             program("mark middle"),

@@ -7,6 +7,7 @@
 
 use super::ids::{CoreIdx, CpuIdx, LlcIdx, NodeIdx};
 use super::limits::*;
+use super::slit;
 use super::virt_llc::CoreRange;
 use super::{Core, Cpu, Llc, Machine, MachineError, Node};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,6 +132,9 @@ impl MachineBuilder {
             nr_cpu_ids,
             warnings: self.warnings.clone(),
         };
+        let numbers: Vec<u32> = ids.iter().map(|&(id, _)| id).collect();
+        let strange = slit::warnings(&numbers, &machine.distances);
+        machine.warnings.extend(strange);
         for &(id, memory_mib) in &ids {
             self.add_node(&mut machine, id, memory_mib, range)?;
         }

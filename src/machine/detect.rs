@@ -154,15 +154,11 @@ fn add_distances(builder: &mut MachineBuilder, rows: &BTreeMap<u32, Vec<u32>>, c
             .then_some(distance)
     };
     let mut incomplete = BTreeSet::new();
-    let mut asymmetric = Vec::new();
     for &from in rows.keys() {
         for &to in rows.keys() {
             let (there, back) = (entry(from, to), entry(to, from));
             if there.is_none() && rows.len() > 1 {
                 incomplete.insert(from);
-            }
-            if from < to && there.is_some() && back.is_some() && there != back {
-                asymmetric.push(format!("{from} and {to}"));
             }
             if let Some(distance) = there.or(back) {
                 builder.distance(from, to, distance);
@@ -174,15 +170,6 @@ fn add_distances(builder: &mut MachineBuilder, rows: &BTreeMap<u32, Vec<u32>>, c
             "the distances of node {} are incomplete or out of range; the opposite direction or \
              {LOCAL_DISTANCE} (local) and {REMOTE_DISTANCE} (remote) are used instead",
             cpulist::format(incomplete)
-        ));
-    }
-    if let [first, more @ ..] = asymmetric.as_slice() {
-        builder.warn(format!(
-            "the distance between nodes {first} depends on the direction{}",
-            match more.len() {
-                0 => String::new(),
-                n => format!(", and so do {n} more"),
-            }
         ));
     }
 }

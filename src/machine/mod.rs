@@ -29,6 +29,7 @@ mod levels;
 pub mod limits;
 mod llc;
 mod order;
+mod slit;
 mod sysfs;
 mod virt_llc;
 

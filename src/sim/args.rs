@@ -53,11 +53,12 @@ pub struct SimulateArgs {
     pub limit_s: u64,
 
     /// Write the first run's fork placements and balancing decisions to FILE as JSON lines;
-    /// `scx_ballast replay FILE` decides them again.
+    /// `scx_ballast replay FILE` decides them again. `-`: to standard output, instead of the table.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 
-    /// Draw tasks on each node over time, in the first run, into FILE.
+    /// Draw tasks on each node over time, in the first run, into FILE; `-`: to standard output, instead of
+    /// the table.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 

@@ -15,6 +15,7 @@ use super::runs::Job;
 use super::source::{Loaded, Source};
 use super::sweep::{self, Ground, Sweep, SweepReport};
 use crate::cli::{Format, PolicyArgs, UsageError};
+use crate::machine::describe;
 use crate::policy::record::Record;
 
 /// Run the workload, and print what came of it.
@@ -24,11 +25,14 @@ use crate::policy::record::Record;
 pub fn run(args: &SimulateArgs) -> Result<()> {
     check_files(args)?;
     let machine = args.machine.read()?;
+    for warning in machine.warnings() {
+        // Not eprintln!, which panics when nobody can read it.
+        let _ = writeln!(std::io::stderr(), "machine: {warning}");
+    }
     let hw = Hardware::new(&machine, Params::default());
     let setup = args.setup_with(&args.policy, &hw.nodes);
     let Loaded { plan, note } = args.workload.load(&hw)?;
     if let Some(note) = note {
-        // Not eprintln!, which panics when nobody can read it.
         let _ = writeln!(std::io::stderr(), "{note}");
     }
     let job = Job {
@@ -41,20 +45,74 @@ pub fn run(args: &SimulateArgs) -> Result<()> {
         Some(sweep) => run_sweep(args, sweep, &job)?,
         None => run_once(args, &job)?,
     };
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
+    match [&args.trace, &args.svg].into_iter().flatten().any(is_dash) {
+        // It has the file, and nothing else.
+        true => Ok(()),
+        false => write_all(&dash(), text.as_bytes()),
+    }
+}
+
+/// `-`: standard input or output.
+fn dash() -> PathBuf {
+    PathBuf::from("-")
+}
+
+fn is_dash(path: &PathBuf) -> bool {
+    *path == dash()
+}
+
+/// A file, or standard output for `-`, and what it is called in messages.
+fn open(path: &Path) -> Result<(Box<dyn Write>, String)> {
+    if path == dash() {
+        return Ok((Box::new(std::io::stdout().lock()), "standard output".into()));
+    }
+    let name = path.display().to_string();
+    let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
+    Ok((Box::new(BufWriter::new(file)), name))
+}
+
+fn write_all(path: &Path, text: &[u8]) -> Result<()> {
+    let (mut out, name) = open(path)?;
+    out.write_all(text)
         .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+        .with_context(|| format!("cannot write {name}"))
+}
+
+/// Standard input and output have room for one thing.
+fn check_dashes(args: &SimulateArgs) -> Result<()> {
+    let from_file = matches!(&args.workload, Source::File(path) if is_dash(path));
+    if from_file && args.machine.machine == Some(describe::Source::Stdin) {
+        let what = "--machine - and --workload file:- both read standard input; name a file for one of them";
+        return Err(UsageError::new(what).into());
+    }
+    let outputs = [("--trace -", &args.trace), ("--svg -", &args.svg)];
+    let outputs = outputs
+        .iter()
+        .filter(|(_, path)| path.as_ref().is_some_and(is_dash));
+    let mut all: Vec<&str> = outputs.map(|(flag, _)| *flag).collect();
+    if args.format == Format::Json && !all.is_empty() {
+        all.push("--format json");
+    }
+    match all[..] {
+        [] | [_] => Ok(()),
+        _ => {
+            let all = all.join(" and ");
+            let what = format!("{all} all go to standard output; name a file for all but one");
+            Err(UsageError::new(what).into())
+        }
+    }
 }
 
 /// Nothing is written over what is read, or over what is written besides.
 fn check_files(args: &SimulateArgs) -> Result<()> {
+    check_dashes(args)?;
     let input = match &args.workload {
         Source::File(path) | Source::Trace(path) => Some(path),
         Source::BuiltIn(_) => None,
     };
     let files = [input, args.trace.as_ref(), args.svg.as_ref()];
-    let files: Vec<&PathBuf> = files.into_iter().flatten().collect();
+    let files = files.into_iter().flatten().filter(|path| !is_dash(path));
+    let files: Vec<&PathBuf> = files.collect();
     let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     for (at, file) in files.iter().enumerate() {
         if files[..at].iter().any(|other| place(other) == place(file)) {
@@ -77,7 +135,7 @@ fn run_once(args: &SimulateArgs, job: &Job<'_>) -> Result<String> {
     let report = Report::new(args.workload.to_string(), job.hw, job.setup, &outcomes);
     if let (Some(file), Some(first)) = (&args.svg, outcomes.first()) {
         let text = plot::svg(&report.title(), job.hw, first);
-        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        write_all(file, text.as_bytes())?;
     }
     Ok(match args.format {
         Format::Text => report.text(),
@@ -91,11 +149,16 @@ fn run_sweep(args: &SimulateArgs, sweep: &Sweep, job: &Job<'_>) -> Result<String
     let points = sweep.points(&args.policy, setup);
     let points = points.map_err(|why| UsageError::new(format!("--sweep {sweep}: {why}")))?;
     let outcomes = sweep::run(&points, job, args.seed, args.runs)?;
+    let unswept = match points.iter().any(|point| point.setup == *job.setup) {
+        true => Vec::new(),
+        false => job.run_many(args.seed, args.runs)?,
+    };
     let workload = args.workload.to_string();
     let ground = Ground {
         workload: &workload,
         hw: job.hw,
         setup: job.setup,
+        unswept: &unswept,
     };
     let report = SweepReport::new(ground, sweep, &points, &outcomes);
     let report = report.ok_or_else(|| anyhow!("--sweep {sweep}: there is nothing to compare"))?;
@@ -106,14 +169,12 @@ fn run_sweep(args: &SimulateArgs, sweep: &Sweep, job: &Job<'_>) -> Result<String
 }
 
 fn write_trace(path: &Path, records: &[Record]) -> Result<()> {
-    let name = path.display();
-    let file = File::create(path).with_context(|| format!("cannot create {name}"))?;
-    let mut file = BufWriter::new(file);
+    let (mut out, name) = open(path)?;
     for record in records {
-        serde_json::to_writer(&mut file, record)
+        serde_json::to_writer(&mut out, record)
             .map_err(anyhow::Error::from)
-            .and_then(|()| Ok(writeln!(file)?))
+            .and_then(|()| Ok(writeln!(out)?))
             .with_context(|| format!("cannot write {name}"))?;
     }
-    file.flush().with_context(|| format!("cannot write {name}"))
+    out.flush().with_context(|| format!("cannot write {name}"))
 }

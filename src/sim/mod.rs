@@ -25,6 +25,7 @@
 //! | `steps` | tasks go on with their programs |
 //! | [`world`] | a run: the state, and the loop over events |
 //! | `audit` | is everybody where they should be? |
+//! | `stuck` | who waits for what when there is no end |
 //! | [`occupancy`] | tasks on each node over time |
 //! | `latency` | how long woken tasks waited |
 //! | [`outcome`] | what a run came to |
@@ -56,6 +57,7 @@ pub mod report;
 pub mod runs;
 pub mod source;
 mod steps;
+mod stuck;
 pub mod sweep;
 mod task;
 pub mod workload;

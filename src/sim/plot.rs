@@ -113,7 +113,7 @@ pub fn svg(title: &str, hw: &Hardware, run: &Outcome) -> String {
             text x="16" y="26" font-size="16" font-weight="600" { "Tasks on each node over time" }
             text x="16" y="45" { (title) }
             text x="16" y="62" font-size="11" fill="#555" { (about) }
-            (legend())
+            (legend(hw.shape.weight.iter().any(|&weight| layout.tasks.holds(f64::from(weight)))))
             (time_axis(&layout))
             @for node in 0..layout.nodes { (band(hw, &run.occupancy, &layout, node)) }
             text transform={ "translate(20 " (px((TOP + layout.bottom()) / 2.0)) ") rotate(-90)" }
@@ -131,13 +131,16 @@ fn span(ns: u64) -> String {
     }
 }
 
-fn legend() -> Markup {
+/// `full`: in some band a line is drawn at as many tasks as CPUs.
+fn legend(full: bool) -> Markup {
     html! {
         rect x=(px(RIGHT - 214.0)) y="16" width="22" height="11" fill=(TASKS) fill-opacity="0.25" {}
         path d={ "M" (px(RIGHT - 214.0)) " 16h22" } stroke=(TASKS) stroke-width="1.8" {}
         text x=(px(RIGHT - 186.0)) y="26" { "tasks" }
-        path d={ "M" (px(RIGHT - 140.0)) " 22h22" } stroke=(FULL) stroke-dasharray="5 3" {}
-        text x=(px(RIGHT - 112.0)) y="26" { "as many as CPUs" }
+        @if full {
+            path d={ "M" (px(RIGHT - 140.0)) " 22h22" } stroke=(FULL) stroke-dasharray="5 3" {}
+            text x=(px(RIGHT - 112.0)) y="26" { "as many as CPUs" }
+        }
     }
 }
 
@@ -244,6 +247,17 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    /// The legend names the dashed line where there is one.
+    #[test]
+    fn the_legend_is_of_what_is_drawn() {
+        let dashes = |text: &str| text.matches("stroke-dasharray").count();
+        // One task on 64 CPUs: a full node would be far above the picture.
+        let few = drawn(2, 64, "fork-burst:1,spin_ms=200");
+        assert_eq!((dashes(&few), few.contains("as many as CPUs")), (0, false));
+        let many = drawn(2, 4, "fork-burst:12,spin_ms=200");
+        assert_eq!((dashes(&many), many.contains("as many as CPUs")), (3, true));
     }
 
     /// A hog after a long sleep: low at first, a task high at the end.

@@ -91,6 +91,23 @@ pub struct Plan {
     pub sets: Vec<Vec<usize>>,
     /// The program of the first task.
     pub root: usize,
+    /// What the user calls all these.
+    pub names: PlanNames,
+}
+
+/// Names for messages, by number; who has none is called by the number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlanNames {
+    pub programs: Vec<String>,
+    pub barriers: Vec<String>,
+    pub channels: Vec<String>,
+}
+
+fn name_of(what: &str, names: &[String], at: usize) -> String {
+    match names.get(at) {
+        Some(name) => format!("{what} '{name}'"),
+        None => format!("{what} {at}"),
+    }
 }
 
 impl Plan {
@@ -117,6 +134,22 @@ impl Plan {
     pub fn channel(&mut self, channel: Channel) -> usize {
         self.channels.push(channel);
         self.channels.len() - 1
+    }
+
+    pub(super) fn program_name(&self, at: usize) -> String {
+        name_of("program", &self.names.programs, at)
+    }
+
+    pub(super) fn barrier_name(&self, at: usize) -> String {
+        name_of("barrier", &self.names.barriers, at)
+    }
+
+    pub(super) fn channel_name(&self, at: usize) -> String {
+        let what = match self.channels[at].sync {
+            true => "pipe",
+            false => "queue",
+        };
+        name_of(what, &self.names.channels, at)
     }
 
     /// The program of a parent that starts children at intervals of `fork_ns` of work, and waits for them.

@@ -16,16 +16,16 @@ use crate::policy::record::{ExitRecord, Record};
 #[derive(Debug)]
 pub(super) struct Meeting {
     /// By barrier: who sleeps or spins at it.
-    barriers: Vec<Vec<usize>>,
-    channels: Vec<Waiting>,
+    pub barriers: Vec<Vec<usize>>,
+    pub channels: Vec<Waiting>,
 }
 
 /// Who waits at a channel, and for what.
 #[derive(Debug, Default)]
-struct Waiting {
+pub(super) struct Waiting {
     messages: u32,
-    readers: VecDeque<usize>,
-    writers: VecDeque<usize>,
+    pub readers: VecDeque<usize>,
+    pub writers: VecDeque<usize>,
 }
 
 impl Meeting {

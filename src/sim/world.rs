@@ -49,10 +49,21 @@ pub struct Setup {
 /// Why a run came to no end.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SimError {
-    #[error("{live} tasks are asleep and nobody is left to wake them")]
-    Stuck { live: usize },
-    #[error("{live} tasks are not through after {seconds} simulated seconds")]
-    TooLong { live: usize, seconds: u64 },
+    #[error("{live} tasks are asleep and nobody is left to wake them; they wait {waits}")]
+    Stuck { live: usize, waits: String },
+    #[error("{live} tasks are not through after {seconds} simulated seconds{}", asleep(.waits))]
+    TooLong {
+        live: usize,
+        seconds: u64,
+        waits: String,
+    },
+}
+
+fn asleep(waits: &str) -> String {
+    match waits {
+        "" => String::new(),
+        waits => format!("; some wait {waits}"),
+    }
 }
 
 /// What happens.
@@ -219,17 +230,19 @@ impl<'a> World<'a> {
         self.events.announce(self.occupancy.span_ns, Event::Span);
         self.settle();
         while self.live > 0 {
-            let live = self.live;
             if self.busy == 0 && self.sleeping == 0 && self.waiting.iter().all(|&n| n == 0) {
-                return Err(SimError::Stuck { live });
+                return Err(self.stuck());
             }
             // There are always audits to come.
             let Some(event) = self.events.advance() else {
-                return Err(SimError::Stuck { live });
+                return Err(self.stuck());
             };
             if self.now() > most_ns {
-                let seconds = most_ns / 1_000_000_000;
-                return Err(SimError::TooLong { live, seconds });
+                return Err(SimError::TooLong {
+                    live: self.live,
+                    seconds: most_ns / 1_000_000_000,
+                    waits: super::stuck::waits(self),
+                });
             }
             self.happen(event);
             self.settle();
@@ -237,6 +250,13 @@ impl<'a> World<'a> {
         self.audit();
         assert!(self.demand.is_none(), "nobody is left to ask for memory");
         Ok(())
+    }
+
+    fn stuck(&self) -> SimError {
+        SimError::Stuck {
+            live: self.live,
+            waits: super::stuck::waits(self),
+        }
     }
 
     fn happen(&mut self, event: Event) {

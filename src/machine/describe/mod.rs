@@ -138,6 +138,8 @@ fn from_text(
 /// # Errors
 /// A line is not understood or contradicts another, or one is missing.
 pub fn parse_text(text: &str) -> Result<MachineBuilder, TextError> {
+    // Some editors begin a file with a mark (BOM).
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = (1..).zip(text.lines().map(str::trim));
     match lines.into_iter().find(|(_, line)| !line.is_empty()) {
         Some((_, line)) if numactl::is_line(line) => numactl::parse(text),

@@ -8,7 +8,7 @@
 use super::lines::{FileError, Line, Names, lines};
 use crate::machine::cpulist;
 use crate::sim::hardware::Hardware;
-use crate::sim::program::{Mark, Op, Plan};
+use crate::sim::program::{Channel, Mark, Op, Plan, Whose};
 
 /// More forks of one step are a loop, unless they are in one.
 const UNROLLED: u64 = 64;
@@ -20,8 +20,9 @@ const MOST_PROGRAMS: usize = 1000;
 const MOST_ROUNDS: u64 = 10_000_000;
 
 /// What is declared outside of programs, and steps; for messages.
-const DECLARATIONS: &str = "program, barrier, pipe, nodes, start";
-const STEPS: &str = "compute, memory, touch, sleep, fork, exec, wait, barrier, send, receive, confine, repeat, mark, end";
+const DECLARATIONS: &str = "program, barrier, pipe, queue, nodes, start";
+const STEPS: &str = "compute, memory, touch, use, sleep, fork, thread, exec, wait, barrier, spin, send, receive, \
+                     confine, repeat, mark, end";
 
 /// A program as it stands in the file.
 struct Block<'a> {
@@ -50,7 +51,7 @@ pub fn parse(text: &str, hw: &Hardware) -> Result<Plan, FileError> {
     let mut known = Known {
         programs: Names::of("program"),
         barriers: Names::of("barrier"),
-        pipes: Names::of("pipe"),
+        pipes: Names::of("pipe or queue"),
         nodes: Names::of("set of nodes"),
     };
     let mut start = None;
@@ -64,6 +65,7 @@ pub fn parse(text: &str, hw: &Hardware) -> Result<Plan, FileError> {
                 if blocks.len() == MOST_PROGRAMS {
                     return Err(line.error(format!("more than {MOST_PROGRAMS} programs")));
                 }
+                plan.names.programs.push(block.name.to_owned());
                 blocks.push(block);
             }
             "start" => {
@@ -89,14 +91,17 @@ pub fn parse(text: &str, hw: &Hardware) -> Result<Plan, FileError> {
     plan.root = known.programs.find(&line, name)?;
     let marked = check_marks(&blocks)?;
     let mut starts = Vec::new();
+    let mut threads = Vec::new();
     for block in &blocks {
         let mut steps = Steps::new(&known, marked);
         for line in &block.body {
             steps.add(line)?;
         }
         starts.push(steps.starts);
+        threads.extend(steps.threads);
         plan.program(steps.ops);
     }
+    check_threads(&blocks, &threads)?;
     check_tasks(&blocks, &starts, plan.root)?;
     Ok(plan)
 }
@@ -160,12 +165,17 @@ fn declare<'a>(
         "barrier" => {
             let [name, tasks] = line.exactly("barrier NAME TASKS")?;
             let tasks = line.number(tasks, 1, MOST_TASKS)?;
+            plan.names.barriers.push(name.to_owned());
             known.barriers.declare(line, name, plan.barrier(tasks as u32))
         }
-        "pipe" => {
-            let [name, messages] = line.exactly("pipe NAME MESSAGES")?;
-            let messages = line.number(messages, 1, MOST_TASKS)?;
-            known.pipes.declare(line, name, plan.pipe(messages as u32))
+        word @ ("pipe" | "queue") => {
+            let usage = format!("{word} NAME MESSAGES");
+            let [name, messages] = line.exactly(&usage)?;
+            let capacity = line.number(messages, 1, MOST_TASKS)? as u32;
+            let sync = word == "pipe";
+            plan.names.channels.push(name.to_owned());
+            let at = plan.channel(Channel { capacity, sync });
+            known.pipes.declare(line, name, at)
         }
         "nodes" => {
             let [name, list] = line.exactly("nodes NAME LIST")?;
@@ -208,6 +218,8 @@ struct Steps<'a> {
     /// The loop that the next step is in: its first operation and its rounds.
     round: Option<(usize, u32)>,
     starts: Starts,
+    /// Programs that it starts as threads.
+    threads: Vec<usize>,
 }
 
 impl<'a> Steps<'a> {
@@ -221,12 +233,14 @@ impl<'a> Steps<'a> {
             },
             round: None,
             starts: Vec::new(),
+            threads: Vec::new(),
         }
     }
 
     fn add(&mut self, line: &Line<'_>) -> Result<(), FileError> {
         let op = match line.word {
-            "fork" => return self.fork(line),
+            "fork" => return self.fork(line, "fork PROGRAM [TIMES [TIME]]", Op::Fork),
+            "thread" => return self.fork(line, "thread PROGRAM [TIMES [TIME]]", Op::Thread),
             "repeat" => {
                 let [rounds] = line.exactly("repeat ROUNDS")?;
                 let rounds = line.number(rounds, 1, MOST_ROUNDS)? as u32;
@@ -260,17 +274,17 @@ impl<'a> Steps<'a> {
             }
             "exec" => line.exactly::<0>("exec").map(|_| Op::Exec)?,
             "wait" => line.exactly::<0>("wait").map(|_| Op::WaitChildren)?,
-            "barrier" => Op::Barrier(
-                known
-                    .barriers
-                    .find(line, line.exactly::<1>("barrier NAME")?[0])?,
-            ),
-            "send" => Op::Send(known.pipes.find(line, line.exactly::<1>("send PIPE")?[0])?),
-            "receive" => Op::Receive(
-                known
-                    .pipes
-                    .find(line, line.exactly::<1>("receive PIPE")?[0])?,
-            ),
+            "barrier" => Op::Barrier(self.named(line, "barrier NAME", &known.barriers)?),
+            "spin" => Op::Spin(self.named(line, "spin BARRIER", &known.barriers)?),
+            "send" => Op::Send(self.named(line, "send PIPE", &known.pipes)?),
+            "receive" => Op::Receive(self.named(line, "receive PIPE", &known.pipes)?),
+            "use" => Op::Use(match line.exactly("use own|shared")? {
+                ["own"] => Whose::Task,
+                ["shared"] => Whose::Process,
+                [other] => {
+                    return Err(line.error(format!("expected use own or shared, got '{other}'")));
+                }
+            }),
             "confine" => match line.exactly("confine NODES|all")? {
                 ["all"] => Op::Confine(None),
                 [name] => Op::Confine(Some(known.nodes.find(line, name)?)),
@@ -289,9 +303,19 @@ impl<'a> Steps<'a> {
         })
     }
 
-    /// `fork PROGRAM [TIMES [TIME]]`: as often, with so much work before each.
-    fn fork(&mut self, line: &Line<'_>) -> Result<(), FileError> {
-        let usage = "fork PROGRAM [TIMES [TIME]]";
+    /// The number of what a step names.
+    fn named(&self, line: &Line<'_>, usage: &str, names: &Names<'_>) -> Result<usize, FileError> {
+        let [name] = line.exactly(usage)?;
+        names.find(line, name)
+    }
+
+    /// `fork PROGRAM [TIMES [TIME]]`, or `thread`: as often, with so much work before each.
+    fn fork(
+        &mut self,
+        line: &Line<'_>,
+        usage: &str,
+        start: fn(usize) -> Op,
+    ) -> Result<(), FileError> {
         let words = line.words(1, 3, usage)?;
         let [name, more @ ..] = &words[..] else {
             return Err(line.error(usage));
@@ -303,13 +327,16 @@ impl<'a> Steps<'a> {
         let work = more.get(1).map_or(Ok(0), |text| line.time(text))?;
         let rounds = self.round.map_or(1, |(_, rounds)| u64::from(rounds));
         self.starts.push((program, times.saturating_mul(rounds)));
+        if matches!(start(program), Op::Thread(_)) {
+            self.threads.push(program);
+        }
         let to = self.ops.len();
         let loops = times > UNROLLED && self.round.is_none();
         for _ in 0..if loops { 1 } else { times } {
             if work > 0 {
                 self.push(line, Op::Compute(work))?;
             }
-            self.push(line, Op::Fork(program))?;
+            self.push(line, start(program))?;
         }
         if loops {
             let times = times as u32;
@@ -335,6 +362,47 @@ impl<'a> Steps<'a> {
         self.ops.push(op);
         Ok(())
     }
+}
+
+/// Only a process of one thread execs: others would be at their end then, and what they have left to do is not.
+fn check_threads(blocks: &[Block<'_>], threads: &[usize]) -> Result<(), FileError> {
+    for (at, block) in blocks.iter().enumerate() {
+        let mut started = threads.contains(&at);
+        // The loop that a line is in, and an exec in it.
+        let mut around: Option<Option<&Line<'_>>> = None;
+        for line in &block.body {
+            let exec = match (line.word, &mut around) {
+                ("repeat", _) => {
+                    around = Some(None);
+                    continue;
+                }
+                ("end", _) => {
+                    around = None;
+                    continue;
+                }
+                ("exec", _) if started => Some(line),
+                ("exec", Some(exec)) => {
+                    *exec = Some(line);
+                    None
+                }
+                ("thread", Some(exec)) => {
+                    started = true;
+                    *exec
+                }
+                ("thread", None) => {
+                    started = true;
+                    None
+                }
+                _ => None,
+            };
+            if let Some(exec) = exec {
+                return Err(exec.error(
+                    "only a process of one thread can `exec`; threads are started after it",
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// No program starts itself, and there are not too many tasks.

@@ -22,8 +22,9 @@ pub(super) struct Line<'a> {
     rest: &'a str,
 }
 
-/// The lines of a text, without comments and what is empty.
+/// The lines of a text, without comments, what is empty, and the mark that some editors put at the start (BOM).
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     text.lines().zip(1..).filter_map(|(line, number)| {
         let said = line.split('#').next().unwrap_or_default().trim();
         let (word, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
@@ -89,14 +90,18 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// A share in millionths: whole percent.
+    /// A share in millionths: percent, to a tenth.
     pub fn share(&self, text: &str) -> Result<u64, FileError> {
-        let digits = text.strip_suffix('%');
-        let percent = digits.and_then(|digits| digits.parse::<u64>().ok());
-        let percent = percent.filter(|&percent| percent <= 100);
-        percent
-            .map(|percent| percent * 10_000)
-            .ok_or_else(|| self.error(format!("expected a share from 0% to 100%, got '{text}'")))
+        let share = text.strip_suffix('%').and_then(|digits| {
+            let (whole, tenths) = digits.split_once('.').unwrap_or((digits, "0"));
+            let tenths = tenths.parse::<u64>().ok().filter(|_| tenths.len() == 1)?;
+            let whole = whole.parse::<u64>().ok().filter(|&whole| whole <= 100)?;
+            Some(whole * 10_000 + tenths * 1000)
+        });
+        share.filter(|&share| share <= 1_000_000).ok_or_else(|| {
+            let what = format!("expected a share from 0% to 100%, such as 74.1%, got '{text}'");
+            self.error(what)
+        })
     }
 }
 
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn comments_and_blanks_say_nothing() {
-        let text = "\n# all of it\n  fork  a\t3 # three\n\nend";
+        let text = "\u{feff}\n# all of it\n  fork  a\t3 # three\n\nend";
         let said: Vec<(usize, &str)> = lines(text).map(|line| (line.number, line.word)).collect();
         assert_eq!(said, [(3, "fork"), (5, "end")]);
         assert_eq!(line(text).words(1, 3, "").unwrap(), ["a", "3"]);
@@ -183,7 +188,10 @@ mod tests {
     fn shares_are_percent() {
         let line = line("touch");
         assert_eq!(line.share("70%"), Ok(700_000));
-        for text in ["70", "101%", "%", "x%"] {
+        assert_eq!(line.share("74.1%"), Ok(741_000));
+        for text in [
+            "70", "101%", "%", "x%", "100.1%", "7.%", ".5%", "7.25%", "7.+1%",
+        ] {
             assert!(line.share(text).is_err(), "{text}");
         }
     }

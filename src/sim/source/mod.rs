@@ -26,7 +26,7 @@ pub use lines::FileError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     BuiltIn(Workload),
-    /// `file:PATH`: programs in the format of [`file`].
+    /// `file:PATH`: programs in the format of [`file`]; `-` is standard input.
     File(PathBuf),
     /// `trace:PATH`: what `--trace` has recorded.
     Trace(PathBuf),
@@ -49,7 +49,7 @@ impl Source {
             Self::BuiltIn(workload) => (workload.plan(hw), None),
             Self::File(path) => {
                 let plan = parse(&read(path)?, hw);
-                let plan = plan.map_err(|error| anyhow!("{}, {error}", path.display()))?;
+                let plan = plan.map_err(|error| anyhow!("{}, {error}", name_of(path)))?;
                 (plan, None)
             }
             Self::Trace(path) => {
@@ -76,10 +76,20 @@ fn records(path: &Path) -> Result<Vec<Record>> {
 /// More is no workload that a person has written.
 const LARGEST: u64 = 16 << 20;
 
+fn name_of(path: &Path) -> String {
+    match path == Path::new("-") {
+        true => "standard input".into(),
+        false => path.display().to_string(),
+    }
+}
+
 fn read(path: &Path) -> Result<String> {
-    let name = path.display();
+    let name = name_of(path);
     let mut text = String::new();
-    let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let file: Box<dyn Read> = match path == Path::new("-") {
+        true => Box::new(std::io::stdin().lock()),
+        false => Box::new(File::open(path).with_context(|| format!("cannot read {name}"))?),
+    };
     let length = file.take(LARGEST + 1).read_to_string(&mut text);
     if length.with_context(|| format!("cannot read {name}"))? as u64 > LARGEST {
         bail!("{name} is larger than {} MiB", LARGEST >> 20);
@@ -103,6 +113,9 @@ impl FromStr for Source {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             Some((kind @ ("file" | "trace"), "")) => Err(format!("expected {kind}:PATH")),
+            Some(("trace", "-")) => Err(
+                "a trace is read from a file, not from standard input; expected trace:PATH".into(),
+            ),
             Some(("file", path)) => Ok(Self::File(path.into())),
             Some(("trace", path)) => Ok(Self::Trace(path.into())),
             _ => text.parse().map(Self::BuiltIn),
@@ -112,6 +125,6 @@ impl FromStr for Source {
 
 /// The other sources, for the long help.
 pub fn help() -> &'static str {
-    "  file:PATH   programs of your own (docs/simulation.md)
+    "  file:PATH   programs of your own (docs/simulation.md); - for standard input
   trace:PATH  tasks as `scx_ballast --trace PATH` recorded them\n"
 }

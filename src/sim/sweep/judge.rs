@@ -54,6 +54,13 @@ impl Verdict {
         let more = u128::from(self.mean_ns[point] - self.mean_ns[self.best]);
         (more * 1000 / best) as u64
     }
+    /// The same of runs that are no point; negative: they take less than the best. `None`: there are none.
+    pub fn excess_permille_of(&self, runs: &[Outcome]) -> Option<i64> {
+        let times: Vec<u64> = runs.iter().map(|run| run.run_ns).collect();
+        let best = i128::from(self.mean_ns[self.best].max(1));
+        let more = i128::from(mean(&times)?) - i128::from(self.mean_ns[self.best]);
+        i64::try_from(more * 1000 / best).ok()
+    }
 }
 
 fn mean(times: &[u64]) -> Option<u64> {

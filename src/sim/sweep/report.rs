@@ -27,8 +27,18 @@ pub struct SweepReport<'a> {
     as_good: Vec<&'a str>,
     /// The value that does what the command line does without the sweep.
     unswept: Option<&'a str>,
+    /// What that comes to where no value does it.
+    unswept_run: Option<Unswept>,
     #[serde(skip)]
     verdict: Verdict,
+}
+
+/// Runs without the swept flag.
+#[derive(Debug, Serialize)]
+struct Unswept {
+    run_s: Summary,
+    /// How much longer than the best value, on average; negative: shorter.
+    excess_percent: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -51,6 +61,8 @@ pub struct Ground<'a> {
     pub workload: &'a str,
     pub hw: &'a Hardware,
     pub setup: &'a Setup,
+    /// Runs without the swept flag, where no point does the same.
+    pub unswept: &'a [Outcome],
 }
 
 impl<'a> SweepReport<'a> {
@@ -79,6 +91,7 @@ impl<'a> SweepReport<'a> {
             best: value(&verdict.best),
             as_good: verdict.as_good.iter().map(value).collect(),
             unswept: unswept.map(|point| point.value.as_str()),
+            unswept_run: Unswept::of(ground.unswept, &verdict),
             verdict,
         })
     }
@@ -100,6 +113,7 @@ impl<'a> SweepReport<'a> {
             "run time in s by --{}; * the best, = as good on this evidence\n",
             self.flag
         );
+        let digits = self.digits();
         let _ = writeln!(
             text,
             "{:>10}  {:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>9}",
@@ -117,7 +131,7 @@ impl<'a> SweepReport<'a> {
                 .map_or("-".to_owned(), |share| format!("{:.1}%", share.mean));
             let _ = writeln!(
                 text,
-                "{:>10} {mark}{:>10.3}{:>10.3}{:>10.3}{:>10.3}{:>9.1}%{:>9.1}{local:>9}",
+                "{:>10} {mark}{:>10.digits$}{:>10.digits$}{:>10.digits$}{:>10.digits$}{:>9.1}%{:>9.1}{local:>9}",
                 point.value, s.min, s.max, s.range, s.mean, point.excess_percent, point.moves.mean
             );
         }
@@ -126,9 +140,10 @@ impl<'a> SweepReport<'a> {
     fn conclusion(&self, text: &mut String) {
         let verdict = &self.verdict;
         let point = &self.points[verdict.best];
+        let digits = self.digits();
         let _ = writeln!(
             text,
-            "\nbest: {} with {:.3} s on average, {:.3} to {:.3}",
+            "\nbest: {} with {:.digits$} s on average, {:.digits$} to {:.digits$}",
             point.value, point.run_s.mean, point.run_s.min, point.run_s.max
         );
         let (good, all) = (self.as_good.len(), self.points.len());
@@ -164,6 +179,31 @@ impl<'a> SweepReport<'a> {
                 point.value, point.excess_percent
             );
         }
+        if let Some(Unswept {
+            run_s,
+            excess_percent,
+        }) = &self.unswept_run
+        {
+            let _ = writeln!(
+                text,
+                "without --sweep no value is as the flags are: {:.digits$} s on average, {:.1} % {} than the best",
+                run_s.mean,
+                excess_percent.abs(),
+                if *excess_percent < 0.0 {
+                    "shorter"
+                } else {
+                    "longer"
+                }
+            );
+        }
+    }
+
+    /// Decimals of a time: four digits of the shortest, and three decimals at least.
+    fn digits(&self) -> usize {
+        let shortest = self.points.iter().map(|point| point.run_s.min);
+        let shortest = shortest.fold(f64::INFINITY, f64::min);
+        let steps = [1.0, 0.1, 0.01, 0.001];
+        3 + steps.iter().filter(|&&step| shortest < step).count()
     }
 
     /// Values as good as the best, neighbours as ranges.
@@ -178,6 +218,16 @@ impl<'a> SweepReport<'a> {
             })
         });
         ranges.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Unswept {
+    fn of(runs: &[Outcome], verdict: &Verdict) -> Option<Self> {
+        let run_s = Summary::of(runs.iter().map(|run| run.run_ns as f64 / 1e9))?;
+        Some(Self {
+            run_s,
+            excess_percent: verdict.excess_permille_of(runs)? as f64 / 10.0,
+        })
     }
 }
 

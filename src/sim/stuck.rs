@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who waits for what when a run does not come to its end, in words: what the author of the workload has to look at.
+
+use super::program::{Op, Plan};
+use super::task::State;
+use super::world::World;
+
+/// Tasks that are named; all are counted.
+const NAMED: usize = 4;
+/// Places that are named.
+const PLACES: usize = 8;
+
+/// A sentence for each place where tasks wait for others; empty when none do.
+pub(super) fn waits(world: &World<'_>) -> String {
+    let mut all: Vec<String> = barriers(world).chain(channels(world)).collect();
+    let parents = world.tasks.iter().enumerate().filter(|(_, task)| {
+        let op = world.plan.programs[task.program].get(task.at);
+        task.state == State::Asleep && op == Some(&Op::WaitChildren)
+    });
+    let parents: Vec<usize> = parents.map(|(id, _)| id).collect();
+    if !parents.is_empty() {
+        all.push(format!("for children: {}", names(world, &parents)));
+    }
+    let more = all.len().saturating_sub(PLACES);
+    all.truncate(PLACES);
+    if more > 0 {
+        all.push(format!("and at {more} more places"));
+    }
+    all.join("; ")
+}
+
+fn barriers<'a>(world: &'a World<'_>) -> impl Iterator<Item = String> + 'a {
+    let barriers = world.meeting.barriers.iter().enumerate();
+    barriers
+        .filter(|(_, here)| !here.is_empty())
+        .map(|(at, here)| {
+            let (name, all) = (world.plan.barrier_name(at), world.plan.barriers[at]);
+            let (come, names) = (here.len(), names(world, here));
+            format!("at {name}, where {come} of {all} have come: {names}")
+        })
+}
+
+fn channels<'a>(world: &'a World<'_>) -> impl Iterator<Item = String> + 'a {
+    let channels = world.meeting.channels.iter().enumerate();
+    channels.flat_map(|(at, channel)| {
+        let name = world.plan.channel_name(at);
+        let waits = [
+            ("for a message from", &channel.readers),
+            ("for room in", &channel.writers),
+        ];
+        let waits = waits.into_iter().filter(|(_, tasks)| !tasks.is_empty());
+        waits
+            .map(|(what, tasks)| {
+                let tasks: Vec<usize> = tasks.iter().copied().collect();
+                format!("{what} {name}: {}", names(world, &tasks))
+            })
+            .collect::<Vec<_>>()
+    })
+}
+
+/// `rank (tasks 1, 2, 3, 4 and 3 more)`, by program.
+fn names(world: &World<'_>, tasks: &[usize]) -> String {
+    let plan: &Plan = world.plan;
+    let mut programs: Vec<usize> = tasks.iter().map(|&id| world.tasks[id].program).collect();
+    programs.sort_unstable();
+    programs.dedup();
+    let more = programs.len().saturating_sub(NAMED);
+    let some = programs.iter().take(NAMED).map(|&program| {
+        let of = |id: &usize| world.tasks[*id].program == program;
+        let of: Vec<usize> = tasks.iter().copied().filter(of).collect();
+        let numbers: Vec<String> = of.iter().take(NAMED).map(usize::to_string).collect();
+        let rest = match of.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            rest => format!(" and {rest} more"),
+        };
+        let plural = if of.len() == 1 { "" } else { "s" };
+        let name = plan.program_name(program);
+        format!("{name} (task{plural} {}{rest})", numbers.join(", "))
+    });
+    let mut names: Vec<String> = some.collect();
+    if more > 0 {
+        names.push(format!("{more} more programs"));
+    }
+    names.join(", ")
+}

@@ -95,6 +95,24 @@ fn numactl_without_distances_is_warned_of() {
     assert!(machine.warnings()[1].contains("distances of node 0,8 are missing"));
 }
 
+/// Neither in the table nor from the command line.
+#[test]
+fn distances_that_no_firmware_tells_are_warned_of() {
+    let near = text(&NUMACTL.replace("  0:  10  11  11  14", "  0:  20  10  11  14"));
+    let warnings = near.warnings().join("\n");
+    for why in [
+        "the distance of node 0 to itself is not 10",
+        "the distance from node 0 to node 1 is no more than 10",
+        "the distance between nodes 0 and 1 depends on the direction",
+    ] {
+        assert!(warnings.contains(why), "{warnings}");
+    }
+    let short = Machine::describe("2 nodes x 4 cpus, distances 10,10/10,10", None).unwrap();
+    assert!(short.warnings()[0].contains("(and 1 more) is no more than 10"));
+    // With the mark that some editors begin a file with.
+    assert_eq!(text(&format!("\u{feff}{NUMACTL}")).warnings().len(), 1);
+}
+
 const LSCPU: &str = "\
 # The following is the parsable format, which can be fed to other
 # programs. Each different item in every column has an unique ID

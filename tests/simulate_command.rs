@@ -133,6 +133,38 @@ fn a_sweep_finds_the_best_and_says_how_flat_it_is() {
     );
 }
 
+/// The flags' own value is told also where it is not swept, and short runs have digits enough to differ.
+#[test]
+fn a_sweep_tells_what_it_leaves_out() {
+    let sweep = |range: &'static str| {
+        let words = [
+            "--machine",
+            "2 nodes x 8 cpus",
+            "--workload",
+            "tbench:8,requests=20",
+            "--sweep",
+            range,
+        ];
+        simulate(&words)
+    };
+    let inside = sweep("slice-us=1000..5000..2000");
+    assert!(inside.contains("\nwithout --sweep the flags are as with 5000: "));
+    let outside = sweep("slice-us=1000..3000..1000");
+    let last = outside.lines().next_back().unwrap_or_default();
+    assert!(
+        last.starts_with("without --sweep no value is as the flags are: 0.00")
+            && last.contains(" than the best"),
+        "{outside}"
+    );
+    let row = outside.lines().find(|line| line.starts_with("      1000 "));
+    let least = row.and_then(|row| row.split_whitespace().nth(2));
+    // A run of less than a millisecond, to four digits.
+    let decimals = least
+        .and_then(|least| least.split_once('.'))
+        .map(|least| least.1.len());
+    assert_eq!(decimals, Some(7), "{outside}");
+}
+
 #[test]
 fn occupancy_is_drawn() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -143,6 +175,58 @@ fn occupancy_is_drawn() {
     assert!(svg.starts_with("<svg xmlns="), "{svg}");
     let title = text.lines().next().unwrap_or_default();
     assert!(svg.contains(&format!(">{title}</text>")), "{title}: {svg}");
+}
+
+/// `-` is standard output, which then has the file and nothing else; and standard input.
+#[test]
+fn dashes_are_standard_input_and_output() {
+    let svg = simulate(&[PILE_UP, &["--svg", "-"]].concat());
+    assert!(
+        svg.starts_with("<svg ") && svg.ends_with("</svg>\n"),
+        "{svg}"
+    );
+    let trace = simulate(&[PILE_UP, &["--trace", "-"]].concat());
+    let records = trace.lines().map(serde_json::from_str::<serde_json::Value>);
+    assert!(records.map(|record| record.expect("JSON")).count() > 6);
+
+    // With the mark that some editors begin a file with.
+    let text = "\u{feff}start p\nprogram p\ncompute 1ms\nend\n";
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_scx_ballast"))
+        .args(["simulate", "--machine", "2x4", "--workload", "file:-"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    std::io::Write::write_all(&mut input, text.as_bytes()).expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.starts_with("file:-; nodes 2"),
+        "{text}"
+    );
+
+    for (flags, why) in [
+        (
+            &["--workload", "mpi:2", "--svg", "-", "--trace", "-"][..],
+            "--trace - and --svg - all go to standard output",
+        ),
+        (
+            &["--workload", "mpi:2", "--svg", "-", "--format", "json"],
+            "--svg - and --format json all go to standard output",
+        ),
+        (
+            &["--workload", "file:-", "--machine", "-"],
+            "--machine - and --workload file:- both read standard input",
+        ),
+        (&["--workload", "trace:-"], "a trace is read from a file"),
+    ] {
+        let output = ballast(&[&["simulate"], flags].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(why), "{error}");
+    }
 }
 
 /// Status 2 and a sentence that says what would be right; 1 for what goes wrong later.

@@ -14,6 +14,7 @@ use scx_ballast::sim::hardware::{Hardware, Params};
 use scx_ballast::sim::program::{Channel, Mark, Op, Plan, PlanNames, Whose};
 use scx_ballast::sim::runs::Job;
 use scx_ballast::sim::source::{Source, parse, trace};
+use scx_ballast::sim::world::Setup;
 
 const MS: u64 = 1_000_000;
 
@@ -25,6 +26,18 @@ fn hardware(machine: &str) -> Hardware {
 /// Two nodes of eight CPUs.
 fn hw() -> Hardware {
     hardware("2 nodes x 8 cpus")
+}
+
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    simulate: SimulateArgs,
+}
+
+/// The scheduler without a flag.
+fn setup(hw: &Hardware) -> Setup {
+    let args = Flags::parse_from(["x", "--workload", "mpi:1"]).simulate;
+    args.setup_with(&args.policy, &hw.nodes)
 }
 
 /// Every statement there is.
@@ -312,6 +325,122 @@ fn what_is_not_understood_is_answered_with_its_line() {
     }
 }
 
+/// mg.D by hand is mg.D: the same operations, one after the other.
+#[test]
+fn mgd_can_be_written_down() {
+    let file = include_str!("fixtures/workloads/mgd.txt");
+    let docs = include_str!("../docs/simulation.md");
+    assert!(docs.contains(&format!("```text\n{file}```")), "docs");
+    let written = parse(file, &hw()).unwrap();
+    let built_in: Source = "mgd:16".parse().unwrap();
+    let built_in = built_in.load(&hw()).unwrap().plan;
+    // The built-in one has its rank first.
+    let [launcher, rank] = &written.programs[..] else {
+        panic!("{written:?}");
+    };
+    assert_eq!(*rank, built_in.programs[0]);
+    let forks = |ops: &[Op], rank: usize| {
+        let is_it = |op: &&Op| **op == Op::Fork(rank);
+        ops.iter().filter(is_it).count()
+    };
+    assert_eq!(forks(launcher, 1), 16);
+    assert_eq!(forks(&built_in.programs[1], 0), 16);
+    assert_eq!(launcher.len(), built_in.programs[1].len());
+    assert_eq!(written.barriers, built_in.barriers);
+}
+
+/// Threads of a written process work on what one of them has touched, and go on when the last spins.
+#[test]
+fn written_threads_share_memory_and_spin() {
+    let text = "
+        barrier ready 2
+        nodes near 0
+        nodes far 1
+        program owner
+            confine near
+            use shared
+            touch 10ms 100%
+            thread other
+            spin ready
+            mark end
+            wait
+        end
+        program other
+            mark begin
+            use shared
+            confine far
+            memory 10ms 100%
+            spin ready
+        end
+        start owner";
+    let hw = hw();
+    let plan = parse(text, &hw).unwrap();
+    let job = Job {
+        hw: &hw,
+        setup: &setup(&hw),
+        plan: &plan,
+        most_ns: 1000 * MS,
+    };
+    let outcome = job.run(1).unwrap();
+    assert_eq!(outcome.local_permille, Some(0), "all of it is on node 0");
+    // At distance 20 it takes twice as long, and the owner spins until then.
+    assert!((19..22).contains(&(outcome.run_ns / MS)), "{outcome:?}");
+}
+
+/// Who writes a workload that hangs is told where.
+#[test]
+fn a_deadlock_is_told_by_its_names() {
+    let text = "
+        barrier round 3
+        pipe results 2
+        queue room 1
+        program launcher
+            fork rank 2
+            fork reader
+            fork writer
+            wait
+        end
+        program rank
+            compute 1ms
+            barrier round
+        end
+        program reader
+            receive results
+        end
+        program writer
+            send room
+            send room
+        end
+        start launcher";
+    let hw = hw();
+    let plan = parse(text, &hw).unwrap();
+    let args = setup(&hw);
+    let job = |most_ns| Job {
+        hw: &hw,
+        setup: &args,
+        plan: &plan,
+        most_ns,
+    };
+    let told = job(u64::MAX).run(1).unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "5 tasks are asleep and nobody is left to wake them; they wait at barrier 'round', where 2 of 3 have come: \
+         program 'rank' (tasks 1, 2); for a message from pipe 'results': program 'reader' (task 3); for room in \
+         queue 'room': program 'writer' (task 4); for children: program 'launcher' (task 0)"
+    );
+    // One that spins is awake, and waits all the same.
+    let plan = parse(&text.replace("barrier round\n", "spin round\n"), &hw).unwrap();
+    let long = Job {
+        plan: &plan,
+        ..job(1000 * MS)
+    };
+    let told = long.run(1).unwrap_err().to_string();
+    assert!(
+        told.starts_with("5 tasks are not through after 1 simulated seconds; some wait at barrier 'round', where 2 of 3"),
+        "{told}"
+    );
+}
+
 /// The file that the documentation shows.
 #[test]
 fn the_documented_example_is_understood() {
@@ -488,12 +617,6 @@ fn children_come_when_they_came_and_absurd_numbers_are_bounded() {
     assert_eq!(sleeps(&one(0, 0, u64::MAX)), 1_000_000);
 }
 
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    simulate: SimulateArgs,
-}
-
 /// CPU time of each task that ended, ascending, in ns.
 fn cpu_times(records: &[Record]) -> Vec<u64> {
     let times = records.iter().filter_map(|record| match record {
@@ -509,8 +632,7 @@ fn cpu_times(records: &[Record]) -> Vec<u64> {
 #[test]
 fn a_recorded_simulation_runs_again() {
     let hw = hw();
-    let args = Flags::parse_from(["x", "--workload", "mpi:1"]).simulate;
-    let setup = args.setup_with(&args.policy, &hw.nodes);
+    let setup = setup(&hw);
     let record = |plan: &Plan| {
         let job = Job {
             hw: &hw,

@@ -136,7 +136,10 @@ fn read(path: &Path) -> Recorded {
     let mut runs: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     let mut user: BTreeMap<String, Vec<Seen>> = BTreeMap::new();
     for line in text.lines() {
-        if ["#", "cpu ", "distance "].iter().any(|head| line.starts_with(head)) {
+        if ["#", "cpu ", "distance "]
+            .iter()
+            .any(|head| line.starts_with(head))
+        {
             continue;
         }
         let (of, rest) = match line.strip_prefix("user ") {

@@ -187,7 +187,9 @@ fn dashes_are_standard_input_and_output() {
     );
     let trace = simulate(&[PILE_UP, &["--trace", "-"]].concat());
     let records = trace.lines().map(serde_json::from_str::<serde_json::Value>);
-    assert!(records.map(|record| record.expect("JSON")).count() > 6);
+    let records: Vec<_> = records.map(|record| record.expect("JSON")).collect();
+    assert_eq!(records[0]["kind"], "header");
+    assert!(records.len() > 6, "{trace}");
 
     // With the mark that some editors begin a file with.
     let text = "\u{feff}start p\nprogram p\ncompute 1ms\nend\n";

@@ -177,7 +177,8 @@ mod tests {
         assert_eq!(json["format"], 1);
         assert_eq!(json["nr_cpu_ids"], 8);
         assert_eq!(json["smt"], true);
-        assert_eq!(json["warnings"], serde_json::json!([]));
+        let oneway = "the distance between nodes 0 and 1 depends on the direction";
+        assert_eq!(json["warnings"], serde_json::json!([oneway]));
         let node = serde_json::json!({
             "index": 1, "id": 1, "memory_only": false, "memory_mib": null, "weight": 4,
             "cpus": "4-7", "imb_numa_nr": 2, "distances": [20, 10], "nearest_first": [1, 0],

@@ -8,7 +8,7 @@ use scx_ballast::policy::rule_set::RuleSet;
 use scx_ballast::sim::extras::{Evidence, Extras};
 use scx_ballast::sim::hardware::{Hardware, Params};
 use scx_ballast::sim::outcome::Outcome;
-use scx_ballast::sim::program::{Mark, Op, Plan, Whose};
+use scx_ballast::sim::program::{Channel, Mark, Op, Plan, Whose};
 use scx_ballast::sim::runs::Job;
 use scx_ballast::sim::workload::Workload;
 use scx_ballast::sim::world::Setup;
@@ -335,4 +335,87 @@ fn wake_ups_are_measured() {
     };
     assert_eq!(p99(4), Some(0));
     assert!(p99(24) > Some(MS), "{:?}", p99(24));
+}
+
+/// A pair over two channels, the wakee on node 1 at first, beside hogs that keep to node 0, as the waker does.
+fn pair(hw: &Hardware, sync: bool, hogs: usize, wakee_stays: bool) -> Plan {
+    let mut plan = with_sets(hw);
+    let channel = Channel { capacity: 1, sync };
+    let (there, back) = (plan.channel(channel), plan.channel(channel));
+    let confined = |rest: &[Op]| [&[Op::Confine(Some(0))], rest].concat();
+    let hog = plan.program(confined(&[Op::Compute(200 * MS)]));
+    let waker = plan.program(confined(&[
+        Op::Compute(10 * MS),
+        Op::Compute(MS / 20),
+        Op::Send(there),
+        Op::Receive(back),
+        Op::Repeat { to: 2, times: 1000 },
+        Op::Mark(Mark::First),
+    ]));
+    let mut wakee = vec![Op::Confine(Some(1)), Op::Confine(None)];
+    wakee.truncate(if wakee_stays { 1 } else { 2 });
+    let to = wakee.len();
+    wakee.extend([
+        Op::Receive(there),
+        Op::Compute(MS / 20),
+        Op::Send(back),
+        Op::Repeat { to, times: 1000 },
+        Op::Mark(Mark::First),
+    ]);
+    let wakee = plan.program(wakee);
+    let children = std::iter::repeat_n(hog, hogs).chain([wakee, waker]);
+    plan.root = plan.parent(children, MS / 10);
+    plan
+}
+
+#[test]
+fn wakees_stay_behind_wakers_that_sleep() {
+    let hw = two_nodes(8);
+    let run = |plan: &Plan, sync_ns| {
+        let setup = Setup {
+            balance_ns: 0,
+            sync_ns,
+            ..setup(&hw, Extras::default())
+        };
+        let outcome = run_with(&hw, &setup, plan).0;
+        (outcome.syncs, outcome.first_spread)
+    };
+    // All but the last: who has nothing left to say does not wait for an answer.
+    let (syncs, spread) = run(&pair(&hw, true, 0, false), MS / 10);
+    assert!((1990..=2000).contains(&syncs), "{syncs}");
+    assert_eq!(spread, 2, "they come together");
+    let apart = (0, 0);
+    assert_eq!(run(&pair(&hw, true, 0, false), 0), apart, "never with 0");
+    assert_eq!(run(&pair(&hw, false, 0, false), MS / 10), apart, "a futex");
+    let narrow = run(&pair(&hw, true, 0, true), MS / 10);
+    assert_eq!(narrow, apart, "it may not go there");
+    // Five on node 0 and none on the other are not tolerated, as long as the hogs run.
+    let (crowded, _) = run(&pair(&hw, true, 4, false), MS / 10);
+    assert!(crowded < 200, "{crowded}");
+}
+
+/// A waker that works on after it has said that it would sleep is believed some times only; nobody waits for longer
+/// than a tick and the limit.
+#[test]
+fn liars_are_not_believed() {
+    let hw = two_nodes(8);
+    let mut plan = Plan::default();
+    let pipe = plan.pipe(1000);
+    let liar = plan.program(vec![
+        Op::Send(pipe),
+        Op::Compute(5 * MS),
+        Op::Sleep(MS),
+        Op::Repeat { to: 0, times: 100 },
+    ]);
+    let wakee = plan.program(vec![
+        Op::Receive(pipe),
+        Op::Compute(MS / 10),
+        Op::Repeat { to: 0, times: 100 },
+    ]);
+    plan.root = plan.parent([wakee, liar], MS / 10);
+    let outcome = run(&hw, &plan, Extras::default());
+    // Its average is 50, 87 and 115 us after one, two and three lies.
+    assert_eq!(outcome.syncs, 3);
+    assert!(outcome.wake_ns_p99 > Some(MS / 10), "{outcome:?}");
+    assert!(outcome.wake_ns_p99 < Some(1200 * MS / 1000), "{outcome:?}");
 }

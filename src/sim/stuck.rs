@@ -67,7 +67,8 @@ fn names(world: &World<'_>, tasks: &[usize]) -> String {
     let more = programs.len().saturating_sub(NAMED);
     let some = programs.iter().take(NAMED).map(|&program| {
         let of = |id: &usize| world.tasks[*id].program == program;
-        let of: Vec<usize> = tasks.iter().copied().filter(of).collect();
+        let mut of: Vec<usize> = tasks.iter().copied().filter(of).collect();
+        of.sort_unstable();
         let numbers: Vec<String> = of.iter().take(NAMED).map(usize::to_string).collect();
         let rest = match of.len().saturating_sub(NAMED) {
             0 => String::new(),

@@ -3,10 +3,12 @@
 
 use super::looks::Standings;
 use crate::memory::{Brought, Unseen};
+use crate::policy::locality::evidence::Standing;
+use crate::policy::locality::ledger::Ledger;
 use crate::policy::locality::view::{Stay, Steps, View, Why};
 use crate::policy::observation::{Observation, Shape};
 
-/// CPU time of tasks of known memory on a node, in us, and the part of it that was spent near that memory.
+/// CPU time of tasks of known memory on a node, in us, and the part of it by how much of that memory is local there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
     pub seen_us: u64,
@@ -81,21 +83,31 @@ impl Counts {
         }
     }
 
-    /// Where tasks were over the last `elapsed_us`, and how near that was to their memory.
-    pub fn locations(&mut self, obs: &Observation, view: &View, shape: &Shape, elapsed_us: u64) {
+    /// Where tasks were over the last `elapsed_us`, and what part of their processes' memory is local there, which
+    /// `ledger` knows. Memory next door is near, and not local: what is counted compares with a page count.
+    pub fn locations(
+        &mut self,
+        (obs, view): (&Observation, &View),
+        shape: &Shape,
+        ledger: &Ledger,
+        elapsed_us: u64,
+    ) {
         let elapsed_us = elapsed_us.min(LONGEST_US);
         for (task, seen) in obs.tasks.iter().zip(&view.tasks) {
-            let node = shape.llc_node.get(usize::from(task.llc)).copied();
-            let known = seen.standing == crate::policy::locality::evidence::Standing::Known;
-            let (Some(node), Some(scores), true) = (node, view.scores_of(seen), known) else {
+            let Some(&node) = shape.llc_node.get(usize::from(task.llc)) else {
                 continue;
             };
             let node = usize::from(node);
+            if seen.standing != Standing::Known {
+                continue;
+            }
+            let Some(local) = ledger.local_share(task.tgid, node) else {
+                continue;
+            };
             let ran_us = elapsed_us * u64::from(task.busy) / 1000;
-            let score = scores.get(node).copied().unwrap_or(0);
             if let Some(share) = self.shares.get_mut(node) {
                 share.seen_us += ran_us;
-                share.local_us += ran_us * u64::from(score) / 1000;
+                share.local_us += ran_us * u64::from(local) / 1000;
             }
         }
     }

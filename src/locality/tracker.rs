@@ -222,7 +222,7 @@ impl Tracker {
         let elapsed_ms = self.last_ms.replace(now_ms).map(|last| now_ms - last);
         let elapsed_us = elapsed_ms.unwrap_or(0) * 1000;
         self.counts
-            .locations(obs, &self.view, &self.shape, elapsed_us);
+            .locations((obs, &self.view), &self.shape, &self.ledger, elapsed_us);
         self.next_ms = next_ms;
     }
 

@@ -278,6 +278,12 @@ impl Ledger {
         is_known
     }
 
+    /// What part of a process's memory is local on one node with CPUs, in permille; `None` if that is not known.
+    pub fn local_share(&self, tgid: i32, node: usize) -> Option<u16> {
+        let evidence = &self.processes.get(&tgid)?.evidence;
+        score::local_at(&self.places, evidence, node)
+    }
+
     /// When to look at a process's memory again, as [`Budget::take`](super::sampling::Budget::take) wants
     /// it. `busy`, `cost_us`: as there.
     pub fn due(&self, tgid: i32, now_ms: u64, busy: u32, cost_us: u32) -> Due {

@@ -10,7 +10,8 @@
 //! - Of a task or a process alone, shared pages count half: others use them too and may move them.
 //! - Of a group of processes, shared pages count whole, since the group is who shares them. Every
 //!   member's sample has seen the same ones, so of each node the member that saw most counts, not the sum.
-//! - What memory could be brought nearer is another question: there only a node's own memory counts ([`local`]).
+//! - What memory could be brought nearer, and what the statistics call local, is another question: there only a
+//!   node's own memory counts ([`local`]).
 //! - First touch makes a score of its own. It is only for ordering.
 
 use super::evidence::Evidence;
@@ -20,22 +21,12 @@ use crate::machine::limits::MAX_NODES;
 /// Fill in by node what part of the memory is near; `pages` says how much each node holds. `false` if
 /// there is no memory at all.
 fn fill(places: &Places, pages: impl Fn(usize) -> u64, scores: &mut [u16]) -> bool {
-    fill_by(places, pages, |near| near, scores)
-}
-
-/// The same where memory that is so near counts as what `counts` says.
-fn fill_by(
-    places: &Places,
-    pages: impl Fn(usize) -> u64,
-    counts: impl Fn(u16) -> u16,
-    scores: &mut [u16],
-) -> bool {
     let pages = |at: usize| u128::from(pages(at));
     let total: u128 = (0..places.nodes()).map(pages).sum();
     for (node, score) in scores.iter_mut().enumerate() {
         let nearness = places.nearness_from(node).iter().enumerate();
         let near: u128 = nearness
-            .map(|(at, &near)| pages(at) * u128::from(counts(near)))
+            .map(|(at, &near)| pages(at) * u128::from(near))
             .sum();
         *score = near.checked_div(total).unwrap_or(0) as u16;
     }
@@ -53,12 +44,26 @@ pub fn alone(places: &Places, evidence: &Evidence, scores: &mut [u16]) -> bool {
 
 /// By node what part of a process's memory is local there: as near as can be. `false` if nothing is known of it.
 pub fn local(places: &Places, evidence: &Evidence, shares: &mut [u16]) -> bool {
-    let pages = |at: usize| {
-        let held = evidence.held().get(at).copied().unwrap_or_default();
-        2 * held.private + held.shared
-    };
-    let counts = |near| if near == NEAREST { NEAREST } else { 0 };
-    fill_by(places, pages, counts, shares)
+    for (node, share) in shares.iter_mut().enumerate() {
+        *share = local_at(places, evidence, node).unwrap_or(0);
+    }
+    places.nodes() > 0 && local_at(places, evidence, 0).is_some()
+}
+
+/// The same of one node; `None` if nothing is known.
+pub fn local_at(places: &Places, evidence: &Evidence, node: usize) -> Option<u16> {
+    let near = places.nearness_from(node);
+    let (mut local, mut total) = (0_u128, 0_u128);
+    for (at, held) in evidence.held().iter().enumerate() {
+        let pages = u128::from(2 * held.private + held.shared);
+        total += pages;
+        if near.get(at) == Some(&NEAREST) {
+            local += pages;
+        }
+    }
+    (local * u128::from(NEAREST))
+        .checked_div(total)
+        .map(|share| share as u16)
 }
 
 /// Of a group of processes. `false` if nothing is known of any.

@@ -153,6 +153,12 @@ fn steps_of(sched: &Sched, from: u64, pids: &BTreeSet<i32>) -> Vec<Step> {
     })
 }
 
+/// Most of what there is to gain between the first two nodes: less than the whole scale where others are farther.
+fn is_plain(gain: i32) -> bool {
+    let near = Places::of(&Machine::detect(None).unwrap()).nearness_from(0)[1];
+    gain > i32::from(1000 - near) * 7 / 10
+}
+
 fn whys(steps: &[Step]) -> Vec<Why> {
     steps.iter().map(|step| step.why).collect()
 }
@@ -192,7 +198,7 @@ fn a_process_goes_back_to_its_memory() {
         let steps = steps_of(sched, from, &threads);
         for step in &steps {
             assert_eq!((step.why, step.to), (Why::Preferred, 0), "{step:?}");
-            assert!(step.gain > 700, "{step:?}");
+            assert!(is_plain(step.gain), "{step:?}");
         }
         // And there they stay, near to their memory.
         client.top();
@@ -273,22 +279,24 @@ fn beside_spare_nobody_is_swapped() {
         let from = sched.trace().len();
         client.top();
         release(tasks.iter().map(Task::pid));
-        let refused = within(secs(1), || {
-            let mut stays = tasks
-                .iter()
-                .map(|task| sched.trace().stays(from, task.pid()));
-            match stays.find(|stays| stays.contains(&Stay::NoSpareSwap)) {
-                Some(stays) => Ok(stays),
-                None => Err("nobody was refused by R4".to_string()),
-            }
-        });
+        // With a third node one of them may go there first, which makes room for the other: then nobody is refused.
+        if nodes.len() == 2 {
+            let refused = within(secs(1), || {
+                let mut stays = tasks
+                    .iter()
+                    .map(|task| sched.trace().stays(from, task.pid()));
+                match stays.find(|stays| stays.contains(&Stay::NoSpareSwap)) {
+                    Some(stays) => Ok(stays),
+                    None => Err("nobody was refused by R4".to_string()),
+                }
+            });
+            remark(&format!("{refused:?}"));
+            assert!(client.top().locality["sampled"].no_spare_swap > 0);
+        }
         sleep(secs(2));
-        let stats = client.top();
-        remark(&format!("{refused:?}"));
         let steps = sched.trace().steps(from);
         assert!(!whys(&steps).contains(&Why::Swap), "{steps:?}");
-        assert_eq!(stats.locality["sampled"].swaps, 0);
-        assert!(stats.locality["sampled"].no_spare_swap > 0);
+        assert_eq!(client.top().locality["sampled"].swaps, 0);
     });
 }
 
@@ -346,13 +354,7 @@ fn on_a_full_machine_two_are_swapped() {
         });
         remark(&format!("beside {} fillers", threads_of(&fillers).len()));
         assert_eq!(whys(&swap), [Why::Swap, Why::SwappedFor]);
-        // What each gains is what is nearer then: less where the two nodes are neighbours.
-        let near = Places::of(&Machine::detect(None).unwrap()).nearness_from(0)[1];
-        let most = i32::from(1000 - near);
-        assert!(
-            swap.iter().all(|step| step.gain > most * 7 / 10),
-            "{swap:?}"
-        );
+        assert!(swap.iter().all(|step| is_plain(step.gain)), "{swap:?}");
         assert_eq!((swap[0].from, swap[0].to), (swap[1].to, swap[1].from));
     });
 }

@@ -37,9 +37,18 @@ const MIXES: u32 = 10_000;
 
 /// A scenario by the name that the lab gives it, and what it is in the simulator.
 const SCENARIOS: &[(&str, &str)] = &[
-    ("fork_burst:4", "fork-burst:4,sleep_ms=100,spin_ms=800"),
-    ("fork_burst:8", "fork-burst:8,sleep_ms=100,spin_ms=800"),
-    ("fork_burst:12", "fork-burst:12,sleep_ms=100,spin_ms=800"),
+    (
+        "fork_burst:4",
+        "fork-burst:4,sleep_ms=100,spin_ms=800,clock=1",
+    ),
+    (
+        "fork_burst:8",
+        "fork-burst:8,sleep_ms=100,spin_ms=800,clock=1",
+    ),
+    (
+        "fork_burst:12",
+        "fork-burst:12,sleep_ms=100,spin_ms=800,clock=1",
+    ),
     ("induced:6", "file:tests/fixtures/conformance/induced.txt"),
     // Emulated memory is equally far from everywhere.
     (

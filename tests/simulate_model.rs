@@ -419,3 +419,21 @@ fn liars_are_not_believed() {
     assert!(outcome.wake_ns_p99 > Some(MS / 10), "{outcome:?}");
     assert!(outcome.wake_ns_p99 < Some(1200 * MS / 1000), "{outcome:?}");
 }
+
+/// Three tasks on one CPU that look at the clock are through when it says so, one after the other, not after three times as long.
+#[test]
+fn who_is_busy_by_the_clock_looks_at_it() {
+    let hw = two_nodes(1);
+    let mut plan = with_sets(&hw);
+    let busy = plan.program(vec![
+        Op::Confine(Some(0)),
+        Op::Mark(Mark::Begin),
+        Op::Busy(100 * MS),
+        Op::Mark(Mark::End),
+    ]);
+    plan.root = plan.parent([busy, busy, busy], MS / 10);
+    let outcome = run(&hw, &plan, Extras::default());
+    // Who waits then sees it when it has its next turn.
+    let ms = outcome.run_ns / MS;
+    assert!((100..120).contains(&ms), "{ms}");
+}

@@ -71,6 +71,7 @@ program helper
     thread part 1 20us
 end
 program part
+    busy 3ms
     use shared
     touch 1ms 7.5%
     use own
@@ -116,6 +117,7 @@ fn a_file_is_the_plan_that_it_says() {
                 Op::Thread(2),
             ],
             vec![
+                Op::Busy(3 * MS),
                 Op::Use(Whose::Process),
                 Op::Touch {
                     work: MS,
@@ -253,7 +255,7 @@ fn what_is_not_understood_is_answered_with_its_line() {
         ),
         (
             program("sleeep 1ms"),
-            "line 3: expected one of compute, memory, ",
+            "line 3: expected one of compute, busy, memory, ",
         ),
         (
             program("compute 20"),

@@ -13,6 +13,8 @@ pub enum Op {
     Memory { work: u64, intensity: u64 },
     /// The same on new memory, which is where the task runs then: first touch.
     Touch { work: u64, intensity: u64 },
+    /// Compute for so many nanoseconds by the clock, however much that comes to.
+    Busy(u64),
     /// Sleep for so many nanoseconds.
     Sleep(u64),
     /// Start a process with this program.

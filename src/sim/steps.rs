@@ -105,6 +105,14 @@ impl World<'_> {
                 self.sleep(cpu, id);
                 return Step::Left;
             }
+            Op::Busy(0) => {}
+            Op::Busy(ns) => {
+                let task = &mut self.tasks[id];
+                (task.left, task.spins) = (Some(1), true);
+                self.events.announce(self.now() + ns, Event::Busy(id));
+                self.enter_phase(cpu, id);
+                return Step::Works;
+            }
             Op::Fork(program) => self.fork(cpu, id, program, false),
             Op::Thread(program) => self.fork(cpu, id, program, true),
             Op::Use(whose) => self.tasks[id].uses = whose,
@@ -191,22 +199,26 @@ impl World<'_> {
     /// All have come to the barrier.
     fn open(&mut self, barrier: usize) {
         for id in std::mem::take(&mut self.meeting.barriers[barrier]) {
-            let task = &mut self.tasks[id];
-            if !std::mem::take(&mut task.spins) {
+            match self.tasks[id].spins {
+                true => self.stop_spinning(id),
                 // By a futex.
-                self.wake(id, None);
-                continue;
+                false => self.wake(id, None),
             }
-            let state = task.state;
-            match state {
-                State::Running(cpu) => {
-                    self.account_work(cpu);
-                    self.end_phase(cpu, id);
-                    self.fresh.push_back(cpu);
-                }
-                // It has lost its CPU, and goes on when it has one again.
-                _ => (task.left, task.at) = (None, task.at + 1),
+        }
+    }
+
+    /// The task has spun for long enough.
+    pub(super) fn stop_spinning(&mut self, id: usize) {
+        let task = &mut self.tasks[id];
+        task.spins = false;
+        match task.state {
+            State::Running(cpu) => {
+                self.account_work(cpu);
+                self.end_phase(cpu, id);
+                self.fresh.push_back(cpu);
             }
+            // It has lost its CPU, and goes on when it has one again.
+            _ => (task.left, task.at) = (None, task.at + 1),
         }
     }
 

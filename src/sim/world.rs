@@ -83,6 +83,8 @@ pub(super) enum Event {
     Behind(usize),
     /// A sleep ends.
     Wake(usize),
+    /// The task has been busy for long enough.
+    Busy(usize),
     /// A tick of an LLC in which tasks wait.
     Sweep(usize),
     Balance,
@@ -264,6 +266,7 @@ impl<'a> World<'a> {
             Event::Phase { cpu, speeds } if self.cpus[cpu].speeds == speeds => self.phase_ends(cpu),
             Event::Slice { cpu, run } if self.cpus[cpu].run == run => self.slice_ends(cpu),
             Event::Phase { .. } | Event::Slice { .. } => {}
+            Event::Busy(task) => self.stop_spinning(task),
             Event::Behind(cpu) => self.tick_behind(cpu),
             Event::Wake(task) => {
                 self.sleeping -= 1;

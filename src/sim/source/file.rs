@@ -21,7 +21,7 @@ const MOST_ROUNDS: u64 = 10_000_000;
 
 /// What is declared outside of programs, and steps; for messages.
 const DECLARATIONS: &str = "program, barrier, pipe, queue, nodes, start";
-const STEPS: &str = "compute, memory, touch, use, sleep, fork, thread, exec, wait, barrier, spin, send, receive, \
+const STEPS: &str = "compute, busy, memory, touch, use, sleep, fork, thread, exec, wait, barrier, spin, send, receive, \
                      confine, repeat, mark, end";
 
 /// A program as it stands in the file.
@@ -261,6 +261,7 @@ impl<'a> Steps<'a> {
         let known = self.known;
         Ok(match line.word {
             "compute" => Op::Compute(line.time(line.exactly::<1>("compute TIME")?[0])?),
+            "busy" => Op::Busy(line.time(line.exactly::<1>("busy TIME")?[0])?),
             "sleep" => Op::Sleep(line.time(line.exactly::<1>("sleep TIME")?[0])?),
             "memory" => {
                 let [work, share] = line.exactly("memory TIME SHARE%")?;

@@ -17,6 +17,12 @@ pub(super) const KIND: Kind = Kind {
             "how long each sleeps after its birth",
         ),
         Choice("spin_ms", 200, 600_000, "how much each computes after that"),
+        Choice(
+            "clock",
+            0,
+            1,
+            "1: so long by the clock, as `work fork-burst`; 0: until so much is done",
+        ),
         Choice("fork_us", 200, 1_000_000, "work of the parent for each"),
     ],
     plan,
@@ -26,7 +32,7 @@ pub(super) const KIND: Kind = Kind {
 const START_NS: u64 = 100_000;
 
 fn plan(tasks: u64, options: &[u64], _: On) -> Plan {
-    let &[sleep_ms, spin_ms, fork_us] = options else {
+    let &[sleep_ms, spin_ms, clock, fork_us] = options else {
         return Plan::default();
     };
     let mut plan = Plan::default();
@@ -35,7 +41,10 @@ fn plan(tasks: u64, options: &[u64], _: On) -> Plan {
         Op::Sleep(sleep_ms * 1_000_000),
         Op::Mark(Mark::First),
         Op::Mark(Mark::Begin),
-        Op::Compute(spin_ms * 1_000_000),
+        match clock {
+            0 => Op::Compute(spin_ms * 1_000_000),
+            _ => Op::Busy(spin_ms * 1_000_000),
+        },
         Op::Mark(Mark::End),
     ]);
     let children = std::iter::repeat_n(child, tasks as usize);

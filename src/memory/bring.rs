@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pages of a process brought to a node, a batch at a time.
+//! Pages of a process brought to a node, in as many orders as it takes.
 //!
-//! Each process has a list of areas still to go through, the hot ones first; a batch goes on where the last one
-//! ended. Only private memory that no policy placed is on the list: move_pages(2) itself moves what is bound without
+//! Each process has a list of areas still to go through, the hot ones first; an order goes on where the last one
+//! ended ([`moving`]). Only private memory that no policy placed is on the list: move_pages(2) itself moves what is bound without
 //! asking. What others have mapped as well the kernel refuses, since only MPOL_MF_MOVE is used. Nothing is brought
 //! where there is hardly room, so that nobody's memory has to go for it.
 //!
@@ -11,20 +11,17 @@
 //! every [`AREAS_MS`] at most.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::path::PathBuf;
 
 use super::orders::{Brought, Unseen};
 use super::pages;
-use super::procfs::{Proc, why};
+use super::procfs::Proc;
 use super::sampler::{AskNodes, Sampler};
-use super::scan;
 use crate::policy::locality::extents::Extent;
+use moving::{Kernel, Moving, Pace, Range, Sizes};
 
-/// Pages that are looked at for one that may be brought.
-const LOOKS_PER_PAGE: u64 = 16;
-/// At most so many pages are looked at in one call of the kernel.
-const WINDOW: u64 = 4096;
+mod moving;
+
 /// One part in so many of a node's memory is left free.
 const RESERVE: u64 = 32;
 /// For so long a process's areas are taken for what they were, when parts of its memory are brought.
@@ -41,9 +38,6 @@ struct Job {
     at_ms: u64,
 }
 
-/// From address to address.
-type Range = (u64, u64);
-
 /// Areas of a process that may be brought, as they were.
 #[derive(Debug)]
 struct Areas {
@@ -58,15 +52,8 @@ pub struct Bringer {
     nodes: PathBuf,
     jobs: BTreeMap<i32, Job>,
     areas: BTreeMap<i32, Areas>,
-    page_size: u64,
-    huge_size: u64,
-}
-
-/// An address, and how many pages go with it: one, or those of a huge page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Piece {
-    address: u64,
-    pages: u64,
+    sizes: Sizes,
+    pace: Pace,
 }
 
 impl Bringer {
@@ -79,8 +66,11 @@ impl Bringer {
             nodes: nodes.into(),
             jobs: BTreeMap::new(),
             areas: BTreeMap::new(),
-            page_size,
-            huge_size: huge.unwrap_or(512 * page_size).max(page_size),
+            sizes: Sizes {
+                page: page_size,
+                huge: huge.unwrap_or(512 * page_size).max(page_size),
+            },
+            pace: Pace::default(),
         }
     }
 
@@ -114,8 +104,14 @@ impl Bringer {
         if room < most {
             brought.refused = u32::try_from(most - room).unwrap_or(u32::MAX);
         }
-        let pagemap = self.proc.open(tgid, "pagemap")?;
-        self.fill(&mut job, tgid, node, &pagemap, room, &mut brought)?;
+        let mut moving = Moving {
+            memory: Kernel::new(tgid, self.proc.open(tgid, "pagemap")?),
+            node: node as i32,
+            most: room,
+            sizes: self.sizes,
+            pace: &mut self.pace,
+        };
+        moving.go(&mut job.ranges, &mut brought)?;
         brought.finished = job.ranges.is_empty();
         if !brought.finished {
             self.jobs.insert(tgid, job);
@@ -142,67 +138,11 @@ impl Bringer {
                 at_ms,
             },
         };
-        let part = (part.start * self.page_size, part.end * self.page_size);
+        let part = (part.start * self.sizes.page, part.end * self.sizes.page);
         let common = areas.ranges.iter().filter_map(|&area| common(area, part));
         let common = common.collect();
         self.areas.insert(tgid, areas);
         Ok(common)
-    }
-
-    /// Go through the list until `most` pages were tried, or far too many were looked at.
-    fn fill(
-        &self,
-        job: &mut Job,
-        tgid: i32,
-        node: u32,
-        pagemap: &File,
-        most: u64,
-        brought: &mut Brought,
-    ) -> Result<(), Unseen> {
-        let mut left = most;
-        let mut looks = most * LOOKS_PER_PAGE;
-        while let (true, Some(&(start, end))) = (left > 0 && looks > 0, job.ranges.front()) {
-            let window = looks.min(WINDOW);
-            let Ok(found) = scan::present(pagemap, start, end, window) else {
-                // Gone meanwhile, the area or all of it.
-                job.ranges.pop_front();
-                continue;
-            };
-            let pieces = self.pieces(&found.regions);
-            looks -= pieces
-                .iter()
-                .map(|piece| piece.pages)
-                .sum::<u64>()
-                .clamp(1, looks);
-            let stopped = move_some(tgid, node, &pieces, (most, &mut left), brought)?;
-            let up_to = stopped.unwrap_or(found.up_to);
-            match job.ranges.front_mut() {
-                Some(range) if up_to < end => range.0 = up_to,
-                _ => drop(job.ranges.pop_front()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Every page, and of huge ones the first.
-    fn pieces(&self, regions: &[scan::Region]) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        for region in regions {
-            let size = match region.is_huge() {
-                true => self.huge_size,
-                false => self.page_size,
-            };
-            let mut address = region.start;
-            while address < region.end {
-                let next = ((address / size + 1) * size).min(region.end);
-                pieces.push(Piece {
-                    address,
-                    pages: (next - address) / self.page_size,
-                });
-                address = next;
-            }
-        }
-        pieces
     }
 
     /// Pages that a node has room for: free ones, and of files that were not used lately, less a reserve.
@@ -217,66 +157,13 @@ impl Bringer {
             value.and_then(|value| value.parse().ok()).unwrap_or(0)
         };
         let free = kib(" MemFree:") + kib(" Inactive(file):");
-        free.saturating_sub(kib(" MemTotal:") / RESERVE) * 1024 / self.page_size
+        free.saturating_sub(kib(" MemTotal:") / RESERVE) * 1024 / self.sizes.page
     }
-}
-
-/// Bring those of the pieces that are elsewhere, as long as of `most` pages some are left; the address where it
-/// stopped.
-fn move_some(
-    tgid: i32,
-    node: u32,
-    pieces: &[Piece],
-    (most, left): (u64, &mut u64),
-    brought: &mut Brought,
-) -> Result<Option<u64>, Unseen> {
-    let node = node as i32;
-    let addresses: Vec<usize> = pieces.iter().map(|piece| piece.address as usize).collect();
-    let mut status = vec![-libc::ENOENT; addresses.len()];
-    pages::ask(tgid, &addresses, &mut status).map_err(|error| why(&error))?;
-    let elsewhere = pieces.iter().zip(&status);
-    let elsewhere = elsewhere.filter(|(_, at)| **at >= 0 && **at != node);
-    let mut chosen: Vec<Piece> = Vec::new();
-    let mut stopped = None;
-    for (&piece, _) in elsewhere {
-        if piece.pages > most {
-            // No batch is large enough.
-            count(&mut brought.refused, piece);
-        } else if piece.pages > *left {
-            // The first of the next batch.
-            stopped = Some(piece.address);
-            *left = 0;
-            break;
-        } else {
-            *left -= piece.pages;
-            chosen.push(piece);
-        }
-    }
-    let addresses: Vec<usize> = chosen.iter().map(|piece| piece.address as usize).collect();
-    let mut status = vec![-libc::ENOENT; addresses.len()];
-    let nodes = vec![node; addresses.len()];
-    match pages::bring(tgid, &addresses, &nodes, &mut status) {
-        // Not all that it might have: what counts is where the pages are afterwards.
-        Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {}
-        tried => tried.map_err(|error| why(&error))?,
-    }
-    pages::ask(tgid, &addresses, &mut status).map_err(|error| why(&error))?;
-    for (&piece, &at) in chosen.iter().zip(&status) {
-        match at == node {
-            true => count(&mut brought.moved, piece),
-            false => count(&mut brought.refused, piece),
-        }
-    }
-    Ok(stopped)
 }
 
 fn common(a: Range, b: Range) -> Option<Range> {
     let both = (a.0.max(b.0), a.1.min(b.1));
     (both.0 < both.1).then_some(both)
-}
-
-fn count(pages: &mut u32, piece: Piece) {
-    *pages = pages.saturating_add(u32::try_from(piece.pages).unwrap_or(u32::MAX));
 }
 
 #[cfg(test)]
@@ -285,7 +172,7 @@ mod tests {
 
     fn bringer(nodes: &std::path::Path) -> Bringer {
         let mut bringer = Bringer::new(Proc::new("/proc"), nodes);
-        (bringer.page_size, bringer.huge_size) = (4096, 2 << 20);
+        (bringer.sizes.page, bringer.sizes.huge) = (4096, 2 << 20);
         bringer
     }
 
@@ -307,29 +194,5 @@ mod tests {
         assert_eq!(common((10, 20), (15, 30)), Some((15, 20)));
         assert_eq!(common((10, 20), (5, 12)), Some((10, 12)));
         assert_eq!(common((10, 20), (20, 30)), None);
-    }
-
-    #[test]
-    fn a_huge_page_is_one_piece() {
-        let dir = tempfile::tempdir().unwrap();
-        let bringer = bringer(dir.path());
-        let small = scan::Region::new(0x1000, 0x3000, false);
-        // Begins in the middle of one, and ends in the middle of another.
-        let huge = scan::Region::new(0x2f_f000, 0x60_1000, true);
-        let pieces = bringer.pieces(&[small, huge]);
-        let pieces: Vec<_> = pieces
-            .iter()
-            .map(|piece| (piece.address, piece.pages))
-            .collect();
-        assert_eq!(
-            pieces,
-            [
-                (0x1000, 1),
-                (0x2000, 1),
-                (0x2f_f000, 257),
-                (0x40_0000, 512),
-                (0x60_0000, 1)
-            ]
-        );
     }
 }

@@ -23,7 +23,8 @@ pub enum Order {
         touched: Vec<Touch>,
         at_ms: u64,
     },
-    /// Bring up to so many of its pages to a node; those of one part of its memory alone, if there is one.
+    /// Bring up to so many of its pages to a node, as far as the time goes that an order may take; those of one part of its
+    /// memory alone, if there is one.
     Bring {
         tgid: i32,
         to: u16,
@@ -76,6 +77,11 @@ impl Brought {
             finished: self.finished,
         }
     }
+}
+
+/// Add pages to a count of them.
+pub fn count(counted: &mut u32, pages: u64) {
+    *counted = counted.saturating_add(u32::try_from(pages).unwrap_or(u32::MAX));
 }
 
 /// The answer to an order.

@@ -11,7 +11,7 @@
 use std::io;
 
 use fastrand::Rng;
-use libc::{c_int, c_ulong, c_void, pid_t};
+use libc::{c_int, c_long, c_ulong, c_void, pid_t};
 
 /// The process that asks.
 pub const OWN: pid_t = 0;
@@ -42,11 +42,12 @@ pub fn sample(pages: usize, limit: usize, rng: &mut Rng) -> Vec<usize> {
 /// The kernel has no NUMA support (ENOSYS), a sandbox refuses the question, the process is gone (ESRCH) or
 /// has no memory (EINVAL), or it is not for us to look at (EPERM).
 pub fn ask(pid: pid_t, addresses: &[usize], status: &mut [c_int]) -> io::Result<()> {
-    move_pages(pid, addresses, None, status)
+    move_pages(pid, addresses, None, status).map(drop)
 }
 
-/// Brings pages to nodes, as far as the kernel does it; then `status` is that of [`ask`], but not reliable for
-/// pages of a huge one.
+/// Brings pages to nodes, as far as the kernel does it; whether it did so with all that it took on. Then a node in `status`
+/// is where the page is now, and an error that of taking it on, which another page of the same large one may have
+/// done. Otherwise `status` says nothing.
 ///
 /// # Errors
 /// As [`ask`], or that process may not have memory on such a node (EACCES).
@@ -55,9 +56,9 @@ pub fn bring(
     addresses: &[usize],
     nodes: &[c_int],
     status: &mut [c_int],
-) -> io::Result<()> {
+) -> io::Result<bool> {
     assert_eq!(addresses.len(), nodes.len());
-    move_pages(pid, addresses, Some(nodes), status)
+    Ok(move_pages(pid, addresses, Some(nodes), status)? == 0)
 }
 
 fn move_pages(
@@ -65,7 +66,7 @@ fn move_pages(
     addresses: &[usize],
     nodes: Option<&[c_int]>,
     status: &mut [c_int],
-) -> io::Result<()> {
+) -> io::Result<c_long> {
     assert_eq!(addresses.len(), status.len());
     let nodes = nodes.map_or(std::ptr::null(), |nodes| nodes.as_ptr());
     // SAFETY: all of them have the same length, or there are no nodes; the kernel only writes to `status`, and
@@ -84,7 +85,7 @@ fn move_pages(
     // A positive number is of pages that stayed.
     match result {
         -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
+        stayed => Ok(stayed),
     }
 }
 

@@ -66,8 +66,8 @@ pub struct Found {
     pub up_to: u64,
 }
 
-/// Regions of one call.
-const REGIONS: usize = 64;
+/// Regions of one call: memory with holes is many of them.
+const REGIONS: usize = 256;
 
 /// At most `most` private pages from `start` to `end` that are there.
 ///

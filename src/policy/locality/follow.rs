@@ -4,8 +4,12 @@
 //! Tasks go to their memory (R8), that is the rule. This is for those that cannot: their node is full, they are not
 //! allowed there, or their memory is spread so that no node is theirs. When the tasks of such a process have run on
 //! one and the same node for [`SETTLED_MS`], and less than half of its memory is there, memory is
-//! brought to them, in batches, within a purse of bytes per second, one batch at a time on the whole machine. Whoever
-//! has most to win comes first.
+//! brought to them, within a purse of bytes per second, one order at a time on the whole machine. Whoever has most to win
+//! comes first.
+//!
+//! An order is of several batches: what is in the purse, but not more than is left of the stage (below), and at first
+//! no more than one batch and as much again as has moved already, so that a process of whom nothing can be moved costs little.
+//! Whoever carries it out stops after [`MOST_US`], and what was not tried goes back into the purse.
 //!
 //! After each eighth of the memory the process is looked at again. If its local share has not grown by a quarter of
 //! what was moved, or the kernel refused most, it did not help (others use the pages, or something moves them
@@ -54,6 +58,10 @@ const LOST_MS: u64 = 10_000;
 /// Pages of a batch: at least those of a huge page.
 const LEAST_BATCH: u64 = 512;
 const LARGEST_BATCH: u64 = 2048;
+/// Batches of an order: with ticks of 100 ms more than can be moved in [`MOST_US`].
+pub const MOST_BATCHES: u64 = 16;
+/// An order is carried out for so long at most, in us of time, and the rest of it left: meanwhile nobody is looked at.
+pub const MOST_US: u64 = 50_000;
 
 /// A process at a tick. Those of whom no task was active are left out, and stay as they were.
 #[derive(Debug, Clone, Copy)]
@@ -91,13 +99,19 @@ pub enum Wish {
     Look { tgid: i32 },
 }
 
-/// What came of a batch.
+/// What came of an order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     pub moved: u32,
     pub refused: u32,
     /// The process has nothing more to bring.
     pub finished: bool,
+}
+
+impl Batch {
+    fn tried(&self) -> u64 {
+        u64::from(self.moved) + u64::from(self.refused)
+    }
 }
 
 /// Memory on its way.
@@ -110,6 +124,8 @@ struct Run {
     moved: u64,
     refused: u64,
     finished: bool,
+    /// Pages that have moved since the run began.
+    moved_before: u64,
     /// The stage is over since then, and a look was asked for.
     over_ms: Option<u64>,
     asked_ms: u64,
@@ -145,8 +161,15 @@ pub struct Follow {
     purse: u64,
     filled_ms: u64,
     states: BTreeMap<i32, State>,
-    /// Whose batch is under way, since when.
-    under_way: Option<(i32, u64)>,
+    under_way: Option<UnderWay>,
+}
+
+/// An order of which it is not known what came of it.
+#[derive(Debug, Clone, Copy)]
+struct UnderWay {
+    tgid: i32,
+    since_ms: u64,
+    pages: u64,
 }
 
 impl Follow {
@@ -166,7 +189,7 @@ impl Follow {
         (self.rate / 8).clamp(LEAST_BATCH, LARGEST_BATCH)
     }
 
-    /// A batch was ordered, and it is not known what came of it.
+    /// Something was ordered, and it is not known what came of it.
     pub fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
@@ -182,7 +205,7 @@ impl Follow {
         self.fill(now_ms);
         if self
             .under_way
-            .is_some_and(|(_, since_ms)| late(since_ms, now_ms))
+            .is_some_and(|order| late(order.since_ms, now_ms))
         {
             self.under_way = None;
         }
@@ -200,16 +223,23 @@ impl Follow {
         let (true, Some((_, process, goal))) = (free, best) else {
             return;
         };
-        self.purse -= batch * 1000;
-        self.under_way = Some((process.tgid, now_ms));
         let Goal { to, within } = goal;
         let state = self.states.entry(process.tgid).or_default();
         let run = Run::new(goal, local(process, to));
-        state.run.get_or_insert(run);
+        let run = state.run.get_or_insert(run);
+        let most = run.left(process).min(batch + run.moved_before);
+        let pages = most.clamp(batch, self.purse / 1000);
+        let pages = pages.min(batch * MOST_BATCHES);
+        self.purse -= pages * 1000;
+        self.under_way = Some(UnderWay {
+            tgid: process.tgid,
+            since_ms: now_ms,
+            pages,
+        });
         wishes.push(Wish::Bring {
             tgid: process.tgid,
             to,
-            pages: batch as u32,
+            pages: pages as u32,
             within,
         });
     }
@@ -259,16 +289,19 @@ impl Follow {
         goes_on.then_some(Goal { to, within: None })
     }
 
-    /// What came of the batch of a process; `None` if nothing did: the order or its answer was lost, or the
+    /// What came of the order for a process; `None` if nothing did: it or its answer was lost, or the
     /// process is not for us to touch. Returns the part of its memory that is done with, if it was one.
     pub fn brought(&mut self, tgid: i32, now_ms: u64, batch: Option<Batch>) -> Option<Extent> {
-        if self.under_way.is_some_and(|(whose, _)| whose == tgid) {
+        if let Some(order) = self.under_way.filter(|order| order.tgid == tgid) {
             self.under_way = None;
+            let tried = batch.map_or(order.pages, |batch| batch.tried());
+            self.purse += order.pages.saturating_sub(tried) * 1000;
         }
         let state = self.states.get_mut(&tgid)?;
         let run = state.run.as_mut()?;
         if let Some(batch) = batch {
             run.moved += u64::from(batch.moved);
+            run.moved_before += u64::from(batch.moved);
             run.refused += u64::from(batch.refused);
             run.finished |= batch.finished;
         }
@@ -308,9 +341,22 @@ impl Run {
             moved: 0,
             refused: 0,
             finished: false,
+            moved_before: 0,
             over_ms: None,
             asked_ms: 0,
         }
+    }
+
+    /// Pages of a stage: of a part that is all of it.
+    fn stage(&self, process: &Resident<'_>) -> u64 {
+        let all = process.pages.saturating_mul(STAGE) / 1000;
+        self.within.map_or(all, |part| part.pages())
+    }
+
+    /// ... that were not tried yet.
+    fn left(&self, process: &Resident<'_>) -> u64 {
+        self.stage(process)
+            .saturating_sub(self.moved + self.refused)
     }
 }
 
@@ -375,9 +421,9 @@ impl State {
         let Some(run) = &mut self.run else {
             return false;
         };
-        let stage = (process.pages.saturating_mul(STAGE) / 1000).max(LEAST_BATCH);
         let Some(over_ms) = run.over_ms else {
-            if run.moved + run.refused < stage && !run.finished {
+            let tried = run.moved + run.refused;
+            if tried < run.stage(process).max(LEAST_BATCH) && !run.finished {
                 return matches!(process.standing, Standing::Known | Standing::Unstable);
             }
             run.over_ms = Some(now_ms);
@@ -399,9 +445,15 @@ impl State {
         match helped {
             false => self.give_up(local, to, now_ms),
             true if local >= END_FROM || run.finished => self.end(local, to, now_ms),
-            true => *run = Run::new(Goal { to, within: None }, local),
+            true => {
+                let moved_before = run.moved_before;
+                *run = Run {
+                    moved_before,
+                    ..Run::new(Goal { to, within: None }, local)
+                };
+            }
         }
-        // The next batch is the next tick's.
+        // The next order is the next tick's.
         false
     }
 

@@ -47,10 +47,75 @@ fn it_begins_when_tasks_have_settled_where_memory_is_not() {
     assert_eq!(tick(&mut follow, 1_000, process), []);
     assert_eq!(tick(&mut follow, 5_999, process), []);
     assert_eq!(tick(&mut follow, 6_000, process), [bring(1024)]);
-    // One batch at a time.
+    // One order at a time.
     assert_eq!(tick(&mut follow, 6_100, process), []);
     follow.brought(7, 6_200, all_moved(1024));
-    assert_eq!(tick(&mut follow, 6_300, process), [bring(1024)]);
+    assert_eq!(tick(&mut follow, 6_300, process), [bring(2048)]);
+}
+
+/// A process of 16 GiB, which has enough in each stage for whatever the purse allows.
+fn large(scores: &[u16]) -> Resident<'_> {
+    Resident {
+        pages: 4 << 20,
+        ..stuck(scores, 0)
+    }
+}
+
+/// Pages that were ordered at ticks of 100 ms, all of which come.
+fn ordered(follow: &mut Follow, ticks: std::ops::Range<u64>) -> Vec<u64> {
+    let one = |at: u64| {
+        let wishes = tick(follow, at * 100, large(&[900, 100]));
+        let [Wish::Bring { pages, .. }] = wishes[..] else {
+            panic!("{wishes:?}");
+        };
+        follow.brought(7, at * 100 + 99, all_moved(pages));
+        u64::from(pages)
+    };
+    ticks.map(one).collect()
+}
+
+#[test]
+fn an_order_has_the_batches_that_the_purse_allows() {
+    // 256 MiB a second: 65536 pages.
+    let mut follow = Follow::new(65_536, 0);
+    assert_eq!(follow.batch(), LARGEST_BATCH);
+    tick(&mut follow, 0, large(&[900, 100]));
+    let pages = ordered(&mut follow, 50..60);
+    // Twice as many each time, first from a second's worth in the purse, then what comes in.
+    assert_eq!(pages[..4], [2048, 4096, 8192, 16_384]);
+    let all: u64 = pages.iter().sum();
+    assert!((65_536 * 9 / 10..=65_536 * 2).contains(&all), "{pages:?}");
+    let later: u64 = ordered(&mut follow, 60..70).iter().sum();
+    assert!((65_000..=65_536).contains(&later), "{later}");
+}
+
+#[test]
+fn an_order_has_an_end_whatever_the_rate() {
+    let mut follow = Follow::new(1 << 40, 0);
+    tick(&mut follow, 0, large(&[900, 100]));
+    let pages = ordered(&mut follow, 50..60);
+    let most = LARGEST_BATCH * MOST_BATCHES;
+    assert_eq!(pages.iter().max(), Some(&most), "{pages:?}");
+}
+
+/// Whoever runs out of time has not used what he got.
+#[test]
+fn what_was_not_tried_goes_back_into_the_purse() {
+    let mut follow = Follow::new(8192, 0);
+    let process = large(&[900, 100]);
+    tick(&mut follow, 0, process);
+    // The purse has 8192. Of 1024 a half is tried, so the next one is as large, and as much more as has moved.
+    assert_eq!(tick(&mut follow, 5_000, process), [bring(1024)]);
+    follow.brought(7, 5_000, all_moved(512));
+    assert_eq!(tick(&mut follow, 5_000, process), [bring(1536)]);
+    follow.brought(7, 5_000, all_moved(1536));
+    assert_eq!(tick(&mut follow, 5_000, process), [bring(3072)]);
+    follow.brought(7, 5_000, all_moved(3072));
+    // 8192 less 5120 that were tried.
+    assert_eq!(tick(&mut follow, 5_000, process), [bring(3072)]);
+    // Of an order that was lost nobody knows.
+    follow.brought(7, 5_000, None);
+    assert_eq!(follow.purse, 0);
 }
 
 #[test]
@@ -134,9 +199,10 @@ fn another_node_starts_the_time_again() {
 fn first_stage(follow: &mut Follow, scores: &[u16]) -> u64 {
     tick(follow, 0, stuck(scores, 0));
     let mut now_ms = 5_000;
-    for _ in 0..4 {
-        assert_eq!(tick(follow, now_ms, stuck(scores, 0)), [bring(1024)]);
-        follow.brought(7, now_ms + 50, all_moved(1024));
+    // One batch, twice as much as has moved, and the rest.
+    for pages in [1024, 2048, 1024] {
+        assert_eq!(tick(follow, now_ms, stuck(scores, 0)), [bring(pages)]);
+        follow.brought(7, now_ms + 50, all_moved(pages));
         now_ms += 200;
     }
     let look = [Wish::Look { tgid: 7 }];
@@ -155,10 +221,10 @@ fn it_goes_on_as_long_as_it_helps() {
         tick(&mut follow, now_ms + 10_000, stuck(&[900, 100], 0)),
         look
     );
-    // 4096 of 25600 pages are 160; a quarter of that is 40.
+    // 4096 of 25600 pages are 160; a quarter of that is 40. Now all of a stage may be ordered at once.
     let after = stuck(&[860, 140], now_ms + 10_100);
     assert_eq!(tick(&mut follow, now_ms + 10_200, after), []);
-    assert_eq!(tick(&mut follow, now_ms + 10_300, after), [bring(1024)]);
+    assert_eq!(tick(&mut follow, now_ms + 10_300, after), [bring(3200)]);
 }
 
 #[test]
@@ -287,14 +353,14 @@ fn a_part_is_brought_until_it_is_gone_through() {
     assert_eq!(tick(&mut follow, 900, process(900)), [bring_part(1024)]);
     assert_eq!(follow.brought(7, 950, all_moved(1024)), None);
     // Another one would be larger now; this one is finished first.
-    let mut larger = process(1_000);
+    let mut larger = process(1_100);
     larger.finding.extent = Some(Extent {
         end: 90_000,
         ..PART
     });
-    assert_eq!(tick(&mut follow, 1_100, larger), [bring_part(1024)]);
+    assert_eq!(tick(&mut follow, 1_200, larger), [bring_part(2048)]);
     let last = Batch {
-        moved: 1000,
+        moved: 2000,
         refused: 24,
         finished: true,
     };

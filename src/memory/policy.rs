@@ -60,6 +60,15 @@ pub fn parse<'a>(
     })
 }
 
+/// Whether a text that may end anywhere has all of its first line's policy.
+pub fn is_complete(beginning: &str) -> bool {
+    let Some((_, rest)) = beginning.split_once(' ') else {
+        return false;
+    };
+    let (policy, _) = split_policy(rest);
+    policy.len() < rest.len()
+}
+
 /// Policies whose names have two words.
 const TWO_WORDS: [&str; 2] = ["weighted interleave", "prefer (many)"];
 
@@ -177,6 +186,27 @@ mod tests {
         assert_eq!(of("prefer:1"), Preferred);
         assert_eq!(of("prefer (many):0"), Preferred);
         assert_eq!(of("prefer=relative:1"), Preferred);
+    }
+
+    #[test]
+    fn a_policy_that_is_cut_off_is_not_complete() {
+        for text in [
+            "",
+            "7f00",
+            "7f00 ",
+            "7f00 bin",
+            "7f00 bind:0-1,3",
+            "7f00 prefer (many):0",
+        ] {
+            assert!(!is_complete(text), "{text}");
+        }
+        for text in [
+            "7f00 default\n",
+            "7f00 default file=/x",
+            "7f00 prefer (many):0 a",
+        ] {
+            assert!(is_complete(text), "{text}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Proc {
         read.map(drop).map_err(|error| why(&error))
     }
 
-    /// What one system call gets of the beginning of a file, in whole lines.
+    /// What one system call gets of the beginning of a file.
     pub fn read_start(
         &self,
         tgid: i32,
@@ -44,9 +44,7 @@ impl Proc {
         let mut bytes = vec![0; most];
         let length = self.open(tgid, name)?.read(&mut bytes);
         let length = length.map_err(|error| why(&error))?;
-        let start = String::from_utf8_lossy(&bytes[..length]);
-        let lines = start.rfind('\n').map_or("", |end| &start[..end]);
-        text.push_str(lines);
+        text.push_str(&String::from_utf8_lossy(&bytes[..length]));
         Ok(())
     }
 }
@@ -162,6 +160,6 @@ mod tests {
         );
         let own = std::process::id() as i32;
         proc.read_start(own, "maps", 1000, &mut text).unwrap();
-        assert!(text.lines().all(|line| line.contains('-')) && !text.is_empty());
+        assert!(text.contains('-') && text.len() <= 1000);
     }
 }

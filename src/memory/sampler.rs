@@ -30,8 +30,11 @@ use crate::policy::locality::extents::Touched;
 use crate::policy::locality::input::{MemoryPolicy, Sample};
 use crate::policy::locality::ledger::TaskKey;
 
-/// Enough of numa_maps for the line of program text, which has the policy of the task.
-const BEGINNING: usize = 512;
+/// Enough of numa_maps for the policy of its first line, which is that of the task, and for a few nodes. The kernel makes as
+/// many lines as this takes, and for each goes through all pages of the area; the first is program text.
+const BEGINNING: usize = 64;
+/// ... for a policy with many nodes.
+const LONG_BEGINNING: usize = 2048;
 /// Processes that were not looked at for so long are forgotten.
 const FORGET_MS: u64 = 300_000;
 
@@ -194,8 +197,13 @@ impl<A: AskNodes> Sampler<A> {
     }
 
     fn policy_of_task(&mut self, tgid: i32) -> Result<MemoryPolicy, Unseen> {
-        self.proc
-            .read_start(tgid, "numa_maps", BEGINNING, &mut self.text)?;
+        for most in [BEGINNING, LONG_BEGINNING] {
+            self.proc
+                .read_start(tgid, "numa_maps", most, &mut self.text)?;
+            if policy::is_complete(&self.text) {
+                break;
+            }
+        }
         let mut lines = policy::parse(&self.text, &self.nodes.with_memory, self.page_size);
         Ok(lines.next().map_or(MemoryPolicy::Free, |line| line.policy))
     }

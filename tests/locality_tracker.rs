@@ -16,6 +16,7 @@ use scx_ballast::policy::engine::Engine;
 use scx_ballast::policy::locality::evidence::{MemoryPolicy, NodePages, Sample, Standing};
 use scx_ballast::policy::locality::ledger::TaskKey;
 use scx_ballast::policy::locality::places::Places;
+use scx_ballast::policy::locality::sampling::PURSE_S;
 use scx_ballast::policy::locality::view::{Stay, Step, Why};
 use scx_ballast::policy::observation::{NodeObs, Observation, Shape, TaskObs};
 use scx_ballast::policy::rule_set::RuleSet;
@@ -455,6 +456,35 @@ fn looking_stays_within_its_budget() {
     );
     assert!(spent >= budget / 2, "{spent} of {budget}");
     assert_eq!(world.looked.len(), 40, "nobody is left out");
+}
+
+/// ... also when looks cost more and more, and nobody knew.
+#[test]
+fn looks_that_cost_more_than_thought_are_paid() {
+    let mut world = World::new(Mode::Sampled);
+    for tgid in 20..60 {
+        let memory = Memory {
+            cost_us: 300,
+            ..on([100, 100])
+        };
+        world.memory.insert(tgid, memory);
+        world.task(tgid, (tgid % 2) as u16);
+    }
+    for second in 0..60 {
+        world.ticks(10);
+        for memory in world.memory.values_mut() {
+            memory.pages = if second % 2 == 0 { [200, 0] } else { [0, 200] };
+            memory.cost_us += memory.cost_us / 10;
+        }
+    }
+    let (spent, budget) = (world.tracker.counts.look_us, 60 * u64::from(BUDGET_US));
+    let purse = u64::from(BUDGET_US * PURSE_S);
+    // Looks beyond the purse, which cost a tenth more than they are thought to.
+    let dearest = world.memory[&20].cost_us;
+    assert!(
+        spent <= budget + purse + 2 * u64::from(dearest),
+        "{spent} of {budget}, {dearest} at last"
+    );
 }
 
 /// While no look can be paid, processes of unknown memory are no reason to go through all tasks.

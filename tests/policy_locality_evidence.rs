@@ -9,7 +9,7 @@ use scx_ballast::policy::locality::ledger::Ledger;
 use scx_ballast::policy::locality::places::Places;
 use scx_ballast::policy::locality::preference::{Asked, DWELL_MS, MARGIN, Preference, choose};
 use scx_ballast::policy::locality::sampling::{
-    Budget, Due, MAX_PERIOD_MS, MIN_PERIOD_MS, Schedule, next_period,
+    Budget, Due, MAX_PERIOD_MS, MIN_PERIOD_MS, PURSE_S, Schedule, next_period,
 };
 use scx_ballast::policy::locality::score;
 use scx_ballast::policy::locality::view::View;
@@ -173,7 +173,7 @@ proptest! {
             let mut due: Vec<Due> = costs.iter().enumerate().map(due).collect();
             budget.take(&mut due, now, &mut chosen);
             spent += chosen.iter().map(|&tgid| u64::from(costs[tgid as usize])).sum::<u64>();
-            let income = u64::from(per_s_us) * (now + 1000) / 1000;
+            let income = u64::from(per_s_us) * (now + 1000 * u64::from(PURSE_S)) / 1000;
             prop_assert!(spent <= income + u64::from(*costs.iter().max().unwrap()));
         }
     }

@@ -2,7 +2,7 @@
 //! Memory follows tasks (`--migrate-memory`): what the policy of it ([`follow`](crate::policy::locality::follow))
 //! is told of the processes that run, and its wishes as orders.
 //!
-//! At most one batch is ordered in a tick. A tick with this takes memory. Where a task has settled is known of those
+//! At most one order is given in a tick. A tick with this takes memory. Where a task has settled is known of those
 //! whose processes run on several nodes: there parts of the memory follow ([`extents`]).
 
 use std::collections::BTreeMap;
@@ -142,7 +142,7 @@ impl Following {
         for wish in std::mem::take(&mut self.wishes) {
             match wish {
                 Wish::Look { tgid } => {
-                    looks.order_one(tgid, on.now_ms, &mut send);
+                    looks.order_now(tgid, on.now_ms, &mut send);
                 }
                 Wish::Bring {
                     tgid,

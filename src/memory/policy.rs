@@ -62,11 +62,12 @@ pub fn parse<'a>(
 
 /// Whether a text that may end anywhere has all of its first line's policy.
 pub fn is_complete(beginning: &str) -> bool {
-    let Some((_, rest)) = beginning.split_once(' ') else {
+    let line = beginning.split_inclusive('\n').next().unwrap_or("");
+    let Some((_, rest)) = line.split_once(' ') else {
         return false;
     };
     let (policy, _) = split_policy(rest);
-    policy.len() < rest.len()
+    policy.len() < rest.len() || policy.ends_with('\n')
 }
 
 /// Policies whose names have two words.

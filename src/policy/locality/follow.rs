@@ -431,7 +431,8 @@ impl State {
             wishes.push(Wish::Look { tgid: process.tgid });
             return false;
         };
-        if process.sampled_ms <= over_ms {
+        // A look has the time of the tick that ordered it; this very one, if it was this stage's.
+        if process.sampled_ms < over_ms {
             if late(run.asked_ms, now_ms) {
                 run.asked_ms = now_ms;
                 wishes.push(Wish::Look { tgid: process.tgid });

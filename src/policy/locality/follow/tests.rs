@@ -227,6 +227,18 @@ fn it_goes_on_as_long_as_it_helps() {
     assert_eq!(tick(&mut follow, now_ms + 10_300, after), [bring(3200)]);
 }
 
+/// The look is ordered in the tick that asks for it, and has its time.
+#[test]
+fn the_look_that_was_asked_for_counts() {
+    let mut follow = Follow::new(8192, 0);
+    let now_ms = first_stage(&mut follow, &[900, 100]);
+    let before = stuck(&[860, 140], now_ms - 1);
+    assert_eq!(tick(&mut follow, now_ms + 100, before), []);
+    let after = stuck(&[860, 140], now_ms);
+    assert_eq!(tick(&mut follow, now_ms + 200, after), []);
+    assert_eq!(tick(&mut follow, now_ms + 300, after), [bring(3200)]);
+}
+
 #[test]
 fn it_stops_when_it_does_not_help() {
     let mut follow = Follow::new(8192, 0);

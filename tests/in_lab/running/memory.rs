@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use scx_ballast::memory::{Brought, KernelScans, Look, MemoryThread, Order, Report, TouchSource};
 use scx_ballast::policy::locality::extents::Extent;
+use scx_ballast::policy::locality::follow::MOST_US;
 use scx_ballast::policy::locality::input::MemoryPolicy;
 
 use crate::guest::{ms, nodes, read, remark, secs, within};
@@ -451,6 +452,113 @@ fn a_part_is_brought_alone() {
         assert_eq!(asked.truth(&task, Some(&bound)), placed);
         let rest = asked.bring(&task, 1, part(third(0), third(3)));
         assert_eq!((rest.moved, rest.finished), (4096, true));
+    });
+}
+
+/// An order ends when its time is over, in the middle of the memory, and the next one goes on there.
+#[test]
+#[ignore = "runs in the lab"]
+fn an_order_is_as_much_as_its_time_allows() {
+    with_shared(|_| {
+        let two = nodes();
+        if two.len() < 2 {
+            return remark("(one node)");
+        }
+        let task = holder(None, &[on(two[0].id, 48)]);
+        let mut asked = Asked::start();
+        let all = (48 * MIB / PAGE) as u32;
+        let (mut orders, mut moved) = (Vec::new(), 0);
+        let area = area_of(&task, 48);
+        let within = Some(Extent {
+            start: area,
+            end: area + u64::from(all),
+            to: 1,
+        });
+        loop {
+            asked.at_ms += 100;
+            let began = Instant::now();
+            let order = Order::Bring {
+                tgid: task.pid(),
+                to: 1,
+                pages: 4 * all,
+                within,
+                at_ms: asked.at_ms,
+            };
+            let Report::Brought { brought, .. } = asked.report(order) else {
+                panic!("another order's report");
+            };
+            let brought = brought.unwrap();
+            let took = began.elapsed();
+            orders.push((brought.moved, took.as_millis()));
+            moved += brought.moved;
+            assert_eq!(brought.refused, 0, "{orders:?}");
+            if brought.finished {
+                break;
+            }
+            // One call of the kernel at least, and the time is over.
+            assert!(brought.moved >= 512, "{orders:?}");
+            assert!(took >= Duration::from_micros(MOST_US), "{orders:?}");
+        }
+        remark(&format!("pages and ms: {orders:?};"));
+        assert_eq!(moved, all);
+    });
+}
+
+/// Pages around 2 and 4 GiB and at the end of an area of 5 GiB, in which there is hardly anything else, bound by
+/// one call and brought by another.
+#[test]
+#[ignore = "runs in the lab"]
+fn an_area_beyond_2_gib_comes_whole() {
+    with_shared(|_| {
+        let two = nodes();
+        if two.len() < 2 {
+            return remark("(one node)");
+        }
+        let first = 1 << two[0].id;
+        let ready: &AtomicU32 = Shared::leak();
+        let length = 5 << 30;
+        let task = Task::fork(move || {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: new memory, which stays for the rest of the task's life.
+            unsafe {
+                let start = libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0);
+                assert_ne!(start, libc::MAP_FAILED);
+                libc::madvise(start, length, libc::MADV_NOHUGEPAGE);
+                mbind(start.cast(), length, MPOL_BIND, first);
+                for at in [0, 2 << 30, 4 << 30, length - 8 * PAGE] {
+                    touch(start.cast::<u8>().add(at), 8 * PAGE);
+                }
+                mbind(start.cast(), length, MPOL_DEFAULT, 0);
+            }
+            ready.store(1, SeqCst);
+            loop {
+                std::thread::sleep(secs(60));
+            }
+        });
+        within(secs(5), || match ready.load(SeqCst) {
+            0 => Err("it makes its memory".into()),
+            _ => Ok(()),
+        });
+        let area = area_of(&task, 5 << 10) * PAGE as u64;
+        let pages_on = |node: u32| {
+            let text = read(format!("/proc/{}/numa_maps", task.pid()));
+            let line = text
+                .lines()
+                .find(|line| line.starts_with(&format!("{area:x} ")));
+            let line = line.unwrap_or_else(|| panic!("{text}"));
+            let count = line
+                .split(' ')
+                .find_map(|field| field.strip_prefix(&format!("N{node}=")));
+            count.map_or(0, |count| count.parse::<u32>().unwrap())
+        };
+        assert_eq!((pages_on(two[0].id), pages_on(two[1].id)), (32, 0));
+        let mut asked = Asked::start();
+        let (look, _) = asked.look(&task, 200);
+        assert_eq!(look.policy, MemoryPolicy::Free);
+        let brought = asked.bring(&task, 1, None);
+        assert!(brought.finished && brought.moved >= 32, "{brought:?}");
+        assert_eq!((pages_on(two[0].id), pages_on(two[1].id)), (0, 32));
     });
 }
 

@@ -281,6 +281,67 @@ fn pages_far_apart_are_found() {
     assert!(ranges.is_empty() && fake.there() == 0);
 }
 
+/// The real kernel, of 5 GiB of address space in which four pages were touched. They are on the first node, and where a
+/// machine has no other one, nothing is left to do.
+#[test]
+fn the_kernel_finds_pages_beyond_2_gib() {
+    let length = 5 * GIB as usize;
+    let (flags, protection) = (
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+        libc::PROT_READ | libc::PROT_WRITE,
+    );
+    let size = pages::page_size() as u64;
+    let offsets = [size, 2 * GIB - size, 4 * GIB, 5 * GIB - size];
+    // SAFETY: new memory, given back below; only touched inside.
+    let start = unsafe {
+        let start = libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0);
+        assert_ne!(start, libc::MAP_FAILED);
+        libc::madvise(start, length, libc::MADV_NOHUGEPAGE);
+        for offset in offsets {
+            start.cast::<u8>().add(offset as usize).write_volatile(1);
+        }
+        start as u64
+    };
+    let own = std::process::id() as i32;
+    let mut kernel = Kernel::new(own, File::open("/proc/self/pagemap").unwrap());
+    let touched = offsets.map(|offset| start + offset);
+    let mut status = [-1; 4];
+    let answer = kernel.ask(&touched.map(|at| at as usize), &mut status);
+    let (mut found, mut at) = (Vec::new(), start);
+    while let (true, Ok(now)) = (
+        at < start + length as u64,
+        kernel.present(at, start + length as u64, 512),
+    ) {
+        found.extend(now.regions.iter().map(|region| region.start));
+        at = now.up_to;
+    }
+    let mut brought = Brought::default();
+    let mut ranges = VecDeque::from([(start, start + length as u64)]);
+    let mut moving = Moving {
+        memory: kernel,
+        node: status[0],
+        most: 4096,
+        sizes: Sizes {
+            page: size,
+            huge: 512 * size,
+        },
+        pace: &mut Pace::default(),
+    };
+    let went = moving.go(&mut ranges, &mut brought);
+    // SAFETY: from above, and nothing refers to it.
+    unsafe { libc::munmap(start as *mut _, length) };
+    // Where a sandbox does not let anybody ask, or the kernel does not have PAGEMAP_SCAN, there is nothing to see.
+    if answer.is_err() || found.is_empty() {
+        return;
+    }
+    assert_eq!(found, touched);
+    assert!(status.iter().all(|node| *node >= 0), "{status:?}");
+    assert_eq!(went, Ok(()));
+    assert!(ranges.is_empty(), "{ranges:?}");
+    let elsewhere = status.iter().filter(|node| **node != status[0]).count();
+    assert_eq!((brought.moved + brought.refused) as usize, elsewhere);
+}
+
 #[test]
 fn counts_do_not_wrap() {
     let mut counted = u32::MAX - 1;

@@ -3,9 +3,9 @@
 //!
 //! The source is the kernel's idle page tracking: a page that is marked idle loses the mark when anything uses it,
 //! through whatever mapping. At every look some of the sampled pages are marked, and at the next one it is asked
-//! whether they still are. For one page that is two reads and a write, and then one or two reads, which is more than ten
-//! of the addresses of a look cost, so it is at most [`MARKS`] pages, [`MARKS_OF_AREA`] of an area, and none where there is
-//! but one area and so no order. It is harmless: clearing the accessed bit of a page is noted for the kernel's own reclaim, nothing is unmapped, and no
+//! whether they still are, up to the first one of an area that is not. A page is two reads and a write, and then one read or
+//! two, and that costs as much as 25 addresses of a look do. So it is at most [`MARKS`] pages, and none where there is but
+//! one area and so no order. It is harmless: clearing the accessed bit of a page is noted for the kernel's own reclaim, nothing is unmapped, and no
 //! process waits. It needs CAP_SYS_ADMIN and CONFIG_IDLE_PAGE_TRACKING. Without them nobody tells, and
 //! areas take turns.
 //!
@@ -23,9 +23,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Pages of a process that are marked at a look.
-const MARKS: usize = 16;
-/// ... of each area.
-const MARKS_OF_AREA: usize = 4;
+const MARKS: usize = 48;
 
 const BITMAP: &str = "/sys/kernel/mm/page_idle/bitmap";
 const FLAGS: &str = "/proc/kpageflags";
@@ -117,7 +115,7 @@ impl Touches {
     pub fn mark(&self, pagemap: &File, pages: &[(u64, u64)], marks: &mut Vec<Mark>) {
         marks.clear();
         let Some(idle) = &self.idle else { return };
-        for (address, area) in to_mark(pages) {
+        for &(address, area) in to_mark(pages) {
             let Ok(Some(pfn)) = entry_of(pagemap, address, self.page_size) else {
                 continue;
             };
@@ -153,15 +151,10 @@ impl Touches {
     }
 }
 
-/// Which of the pages to mark, given by area. Where there are more areas than marks, some of them.
-fn to_mark(pages: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let areas: Vec<&[(u64, u64)]> = pages.chunk_by(|a, b| a.1 == b.1).collect();
-    if areas.len() < 2 {
-        return Vec::new();
-    }
-    let each = (MARKS / areas.len()).clamp(1, MARKS_OF_AREA);
-    let areas = spread(&areas, MARKS / each);
-    areas.flat_map(|area| spread(area, each)).copied().collect()
+/// Which of the pages to mark, given by area: where there is one area alone it makes no difference what is found.
+fn to_mark(pages: &[(u64, u64)]) -> impl Iterator<Item = &(u64, u64)> {
+    let one = pages.windows(2).all(|two| two[0].1 == two[1].1);
+    spread(pages, if one { 0 } else { MARKS })
 }
 
 /// At most `most` of them, evenly.
@@ -243,20 +236,16 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_marked_than_tells_areas_apart() {
+    fn of_one_area_nothing_is_marked() {
         let pages = |areas: u64, each: u64| -> Vec<(u64, u64)> {
             let area = |area| (0..each).map(move |page| (area * 1000 + page, area));
             (0..areas).flat_map(area).collect()
         };
-        assert_eq!(to_mark(&pages(1, 200)), []);
-        let two = to_mark(&pages(2, 100));
-        let expected = [0, 25, 50, 75, 1000, 1025, 1050, 1075];
-        assert_eq!(two.iter().map(|page| page.0).collect::<Vec<_>>(), expected);
-        assert_eq!(to_mark(&pages(5, 40)).len(), 15);
-        let many = to_mark(&pages(100, 2));
-        assert_eq!(many.len(), MARKS);
-        assert!(many.windows(2).all(|two| two[0].1 < two[1].1), "{many:?}");
-        assert_eq!(to_mark(&pages(3, 1)).len(), 3);
+        let marked = |pages: &[(u64, u64)]| to_mark(pages).count();
+        assert_eq!(marked(&pages(1, 200)), 0);
+        assert_eq!(marked(&pages(2, 100)), MARKS);
+        assert_eq!(marked(&pages(3, 1)), 3);
+        assert_eq!(marked(&[]), 0);
     }
 
     #[test]

@@ -574,6 +574,36 @@ fn a_thread_id_that_is_used_again_is_a_new_task() {
     assert_eq!(now, forks + 1);
 }
 
+/// All of a burst is placed after its parent has begun to wait for it: it counts as at the time of the forks.
+#[test]
+fn a_parent_that_waits_already_counts_as_when_it_forked() {
+    for (awake, asleep) in [(true, 0), (false, 1), (false, 4)] {
+        let mut world = World::small();
+        world.with(10, |task| (task.cpu, task.runtime_ns) = (0, MS));
+        world.wake(10);
+        for pid in 20..24 {
+            world.later(MS);
+            if !awake && 24 - pid <= asleep {
+                world.sleep(10);
+            }
+            world.with(pid, |task| task.parent = 10);
+            world.fork(pid, 0);
+            world.sleep(pid);
+        }
+        let seen: Vec<_> = world
+            .user
+            .take_records()
+            .filter_map(|record| match record {
+                Record::Fork(fork) => Some((fork.committed, fork.node)),
+                _ => None,
+            })
+            .collect();
+        let least = [([1, 0], 1), ([1, 1], 0), ([2, 1], 1), ([2, 2], 0)];
+        let least = least.map(|(committed, node)| (committed.to_vec(), node));
+        assert_eq!(seen, least, "asleep at the last {asleep}");
+    }
+}
+
 /// What makes a trace a workload: who forked whom, and when and how each ended.
 #[test]
 fn parents_and_ends_are_traced() {

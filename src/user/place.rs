@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::dispatcher::Dispatcher;
 use super::facts::Facts;
+use super::tasks::Counted;
 use crate::policy::limits::spare;
 use crate::policy::placement::{ForkState, fork_llc, fork_node, spill_nodes};
 use crate::policy::record::{ForkRecord, Record};
@@ -29,11 +30,12 @@ enum Found {
 impl<F: Facts> Dispatcher<F> {
     /// A new task, whose parent is on `parent`.
     pub(super) fn place_fork(&mut self, slot: u32, parent: usize, now: u64) -> usize {
+        let forker = self.forker(self.tasks.get(slot).pid, parent);
         // Who fell asleep must not be counted as running.
         for cpu in 0..self.places.nr_cpus() {
             self.look_at_cpu(cpu, now);
         }
-        let llc = self.fork_home(slot, parent, now);
+        let llc = self.fork_home(slot, (parent, forker), now);
         let in_llc = self.places.cpus_of_llc(llc);
         let node = usize::from(self.places.shape.llc_node[llc]);
         let in_node = self.places.cpus_of_node(node);
@@ -48,10 +50,16 @@ impl<F: Facts> Dispatcher<F> {
     }
 
     /// The LLC that the policy chooses for a new task.
-    fn fork_home(&mut self, slot: u32, parent: usize, now: u64) -> usize {
+    fn fork_home(&mut self, slot: u32, (parent, forker): (usize, Option<i32>), now: u64) -> usize {
         let place = self.places.place(parent);
         let nodes = 0..self.places.shape.nodes();
-        let committed = nodes.map(|node| self.counts.committed_on(&self.places, node));
+        // Its parent ran there when it forked, though by now it may wait for its children, as after the last fork of a
+        // burst. The kernel dispatcher decides at the fork itself, and counts it.
+        let asleep = self.is_asleep(forker);
+        let committed = nodes.map(|node| {
+            let parent = u32::from(asleep && node == place.node);
+            self.counts.committed_on(&self.places, node) + parent
+        });
         let committed: Vec<u32> = committed.collect();
         let usable = self.usable(slot, self.places.cpus_of_node(place.node));
         let task = self.tasks.get(slot);
@@ -71,7 +79,7 @@ impl<F: Facts> Dispatcher<F> {
         let llcs = self.places.shape.llcs_of(choice.node as usize);
         let llc_committed: Vec<u32> = llcs
             .clone()
-            .map(|llc| self.counts.committed_in(llc))
+            .map(|llc| self.counts.committed_in(llc) + u32::from(asleep && llc == place.llc))
             .collect();
         let allowed_llcs = llcs.clone().enumerate().fold(0u64, |mask, (bit, llc)| {
             let any = self.usable(slot, self.places.cpus_of_llc(llc)) > 0;
@@ -84,10 +92,6 @@ impl<F: Facts> Dispatcher<F> {
         let llc = llcs.start + llc.unwrap_or(0) as usize;
         let local = choice.node as usize == place.node;
         self.tally.forked(choice.why, local);
-        let forker = match self.records {
-            Some(_) => self.forker(pid, parent),
-            None => None,
-        };
         if let Some(records) = &mut self.records {
             records.push(Record::Fork(ForkRecord {
                 at: now,
@@ -121,6 +125,12 @@ impl<F: Facts> Dispatcher<F> {
             }
         }
         Some(process)
+    }
+
+    /// It is known, and in no counter.
+    fn is_asleep(&self, pid: Option<i32>) -> bool {
+        let slot = pid.and_then(|pid| self.tasks.find(pid));
+        slot.is_some_and(|slot| self.tasks.get(slot).counted == Counted::None)
     }
 
     fn usable(&self, slot: u32, cpus: Range<usize>) -> u32 {

@@ -218,6 +218,26 @@ fn chance(a: &[u64], b: &[u64]) -> f64 {
     (mixed.count() + 1) as f64 / f64::from(MIXES + 1)
 }
 
+/// The same for samples from several machines, each mixed on its own: as far apart are the sums of their means' differences.
+fn chance_together(machines: &[(Vec<u64>, Vec<u64>)]) -> f64 {
+    let mean = |values: &[u64]| values.iter().sum::<u64>() as f64 / values.len() as f64;
+    let mut mixed: Vec<(Vec<u64>, usize)> = machines
+        .iter()
+        .map(|(a, b)| ([&a[..], b].concat(), a.len()))
+        .collect();
+    let apart = |mixed: &[(Vec<u64>, usize)]| {
+        let one = |(all, len): &(Vec<u64>, usize)| mean(&all[..*len]) - mean(&all[*len..]);
+        mixed.iter().map(one).sum::<f64>().abs()
+    };
+    let really = apart(&mixed);
+    let mut random = fastrand::Rng::with_seed(1);
+    let as_far = (0..MIXES).filter(|_| {
+        mixed.iter_mut().for_each(|(all, _)| random.shuffle(all));
+        apart(&mixed) >= really - 1e-9
+    });
+    (as_far.count() + 1) as f64 / f64::from(MIXES + 1)
+}
+
 /// `0 in 4, 2 in 2`
 fn listed(values: &[u64]) -> String {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
@@ -382,6 +402,37 @@ fn both_do_what_the_kernel_dispatcher_does() {
     );
 }
 
+/// Few runs on one machine tell little; those on all machines together would show what the user dispatcher does otherwise.
+#[test]
+fn the_user_dispatcher_does_on_all_machines_together() {
+    let recorded: Vec<Recorded> = files().iter().map(|file| read(file)).collect();
+    let mut found = Vec::new();
+    for &(scenario, _) in SCENARIOS {
+        for Quantity(quantity, of) in QUANTITIES {
+            let sides = recorded.iter().filter_map(|one| {
+                let values = |runs: &BTreeMap<String, Vec<Seen>>| -> Option<Vec<u64>> {
+                    Some(runs.get(scenario)?.iter().map(of).collect())
+                };
+                values(&one.runs).zip(values(&one.user))
+            });
+            let sides: Vec<_> = sides.collect();
+            if !sides.is_empty() {
+                found.push((scenario, quantity, chance_together(&sides)));
+            }
+        }
+    }
+    let compared = found.len() as f64;
+    for (scenario, quantity, p) in found {
+        let differs = p * compared < FAMILY;
+        let mut known = KNOWN.iter();
+        let known = known.find(|it| (it.0, it.1, it.2) == (Side::User, scenario, quantity));
+        let why = known.map(|known| known.3).unwrap_or_default();
+        let verdict = if differs { "differs" } else { "" };
+        println!("{scenario:14}{quantity:7}{p:>6.3}  {verdict} {why}");
+        assert!(!differs || known.is_some(), "{scenario}, {quantity}: p {p}");
+    }
+}
+
 /// The yardstick itself: it tells samples apart that are, and no others.
 #[test]
 fn samples_are_told_apart() {
@@ -389,6 +440,11 @@ fn samples_are_told_apart() {
     assert!(chance(&[3; 6], &[4; 30]) < 0.01);
     assert!(chance(&[0, 2, 0, 0, 2, 0], &[0; 30]) < 0.1);
     assert!(chance(&[0, 0, 0, 0, 2, 0], &[0; 30]) > 0.01);
+    let same = |value| (vec![value; 6], vec![value; 3]);
+    let apart = (vec![2; 6], vec![0; 3]);
+    assert!(chance_together(&[same(0), same(2)]) > 0.99);
+    assert!(chance_together(&[apart.clone(), same(0)]) > 0.002);
+    assert!(chance_together(&[apart.clone(), apart]) < 0.002);
     let weight = [8, 8];
     let line = seen("first 6 0 last 4 2 moves 5", &weight);
     assert_eq!(

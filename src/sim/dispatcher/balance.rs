@@ -139,7 +139,12 @@ impl World<'_> {
         let now = self.now();
         let last = std::mem::replace(&mut self.balancing.at, now);
         self.balancing.obs.at = now;
-        self.read_counters(now, now - last);
+        // The balancer was there before the workload: its first interval is as long as any, and idle at first.
+        let elapsed = match self.tally.ticks {
+            1 => self.setup.balance_ns,
+            _ => now - last,
+        };
+        self.read_counters(now, elapsed);
         let due = match &mut self.locality {
             Some(locality) => locality.begin(now),
             None => false,
@@ -148,7 +153,8 @@ impl World<'_> {
             return false;
         }
         let seen_at = self.balancing.seen_at.replace(now);
-        self.read_tasks(now, now - seen_at.unwrap_or(last));
+        let since = seen_at.map_or(elapsed, |at| now - at);
+        self.read_tasks(now, since);
         seen_at == Some(last)
     }
 

@@ -447,3 +447,30 @@ fn without_r4_a_group_is_swapped_beside_spare() {
         [Why::Swap, Why::SwappedFor]
     );
 }
+
+/// Two of different processes may change places beside spare, but only if both make a load: a hog for who hardly runs
+/// would be a move.
+#[test]
+fn a_hog_is_not_swapped_for_who_hardly_runs() {
+    for (busy, swapped) in [(1000, true), (500, true), (499, false), (77, false)] {
+        let mut world = World::new(&[8, 8], Thresholds::default());
+        let here = world.process(&[0, 100]);
+        let there = world.process(&[100, 0]);
+        world.task(here, 0);
+        let other = world.task(there, 1);
+        world.tasks[other].busy = busy;
+        // A thread that sleeps makes a group of a process.
+        for (process, node) in [(here, 0), (there, 1)] {
+            let sleeper = world.task(process, node);
+            world.tasks[sleeper].busy = 0;
+        }
+        // Another one each, at home, so that a move is not tolerated.
+        for (node, pages) in [[100, 0], [0, 100]].iter().enumerate() {
+            let at_home = world.process(pages);
+            world.task(at_home, node);
+        }
+        let (_, decided) = world.decide();
+        let swaps = decided.steps.iter().filter(|step| step.why == Why::Swap);
+        assert_eq!(swaps.count() > 0, swapped, "{busy}: {decided:?}");
+    }
+}

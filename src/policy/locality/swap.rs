@@ -19,6 +19,9 @@ use crate::policy::observation::{Observation, TaskObs};
 
 /// Two tasks have to win this much together, in permille of a task's memory: two moves for it.
 pub const SWAP_MARGIN: i32 = 100;
+/// Neither of two tasks runs so many times as much as the other: otherwise one of the nodes gets a load and gives
+/// none, which is a move, and was refused as such (R3). Tasks that share CPUs with as many others run half of the time.
+const SWAP_UNLIKE: u32 = 2;
 /// A task that runs less, in thousandths of a CPU, is no load: nothing is won by moving it (R10).
 pub const MIN_BUSY: u16 = 50;
 
@@ -106,10 +109,18 @@ fn is_forbidden(on: &Context<'_>, room: &Room, wish: &Wish, other: u32) -> bool 
         && (room.has_spare(wish.to) || room.has_spare(wish.from))
 }
 
+/// Do two tasks make the same load, more or less?
+fn are_alike(a: u16, b: u16) -> bool {
+    u32::from(a.max(b)) <= SWAP_UNLIKE * u32::from(a.min(b))
+}
+
 /// What the swap is worth, for the choice between several; `None` if it is not to be done.
 fn weigh(on: &Context<'_>, room: &Room, wish: &Wish, other: u32) -> Option<(i32, Partner)> {
     let ((goes, goes_view), (comes, view)) = (on.task(wish.task), on.task(other));
     if other == wish.task || !on.may_be_swapped(other) || comes.nodes >> wish.from & 1 == 0 {
+        return None;
+    }
+    if !are_alike(goes.busy, comes.busy) {
         return None;
     }
     let gain = on.view.gain(&view, wish.to, wish.from)?;

@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn it_looks_at_a_process_and_says_what_it_cost() {
         let Some(thread) = thread() else { return };
-        let memory = vec![1_u8; 64 << 20];
+        let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
         let own = std::process::id() as i32;
         assert!(thread.order(look(own, 17)));
         assert!(thread.order(look(i32::MAX, 18)));

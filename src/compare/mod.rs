@@ -52,7 +52,7 @@ pub mod order;
 mod plan;
 mod preview;
 mod priority;
-mod process;
+pub(crate) mod process;
 mod progress;
 pub mod record;
 pub mod report;

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::error::ErrorKind;
@@ -17,6 +18,7 @@ use crate::cli::{
     RunArgs, UsageError, VERSION,
 };
 use crate::machine::Machine;
+use crate::user::ask;
 
 /// The other program, beside this one.
 pub const PROGRAM: &str = "scx_ballast_user";
@@ -24,6 +26,8 @@ pub const PROGRAM: &str = "scx_ballast_user";
 const MAX_TASKS: u32 = 65_536;
 /// CPUs that scx_rustland_core's BPF part has room for.
 const MAX_CPUS: usize = 1024;
+/// How long it may take to tell its version: a moment, but much more on a loaded machine with slow disks.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// There when the kernel has seccomp filters.
 const SECCOMP: &str = "/proc/sys/kernel/seccomp/actions_avail";
 
@@ -160,31 +164,40 @@ pub fn run(args: &RunArgs) -> Result<Infallible> {
 
 /// Is this program, which lies beside this one, of the same build? Both know flags, defaults and statistics, and would
 /// disagree silently. What is compared is the version with the commit: two builds of one commit with different changes
-/// that were not committed look alike.
+/// that were not committed look alike. It is given [`ANSWERS_WITHIN`] to answer.
 ///
 /// # Errors
 /// What was found there, and what to do.
 pub fn check_build(program: &Path) -> Result<()> {
     let remedy = "build both together (make build), or copy both from the same build";
-    let output = Command::new(program).arg("--version").output();
-    let output =
-        output.with_context(|| format!("{} cannot be run; {remedy}", program.display()))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let said = said.lines().next().unwrap_or_default().trim();
-    if !output.status.success() {
-        return Err(anyhow!(
-            "{} does not tell its version ({}); {remedy}",
-            program.display(),
-            output.status
-        ));
+    let path = program.display();
+    let said = ask::version(program, ANSWERS_WITHIN)
+        .map_err(|no_answer| anyhow!("{path} {no_answer}; {remedy}"))?;
+    if said == format!("{PROGRAM} {VERSION}") {
+        return Ok(());
     }
-    if said != format!("{PROGRAM} {VERSION}") {
-        return Err(anyhow!(
-            "{} is of another build: it says '{said}', and this is {VERSION}; {remedy}",
-            program.display()
-        ));
+    let found = shown(&said);
+    Err(match said.split_whitespace().next() == Some(PROGRAM) {
+        true => {
+            anyhow!(
+                "{path} is of another build: it says '{found}', and this is {VERSION}; {remedy}"
+            )
+        }
+        false => anyhow!(
+            "{path} is another program: its version is '{found}', and should be '{PROGRAM} {VERSION}'; {remedy}"
+        ),
+    })
+}
+
+/// So much of what an unknown program has printed as fits into a message, and nothing that a terminal would obey.
+fn shown(said: &str) -> String {
+    const MOST_SHOWN: usize = 100;
+    let plain = |c: char| if c.is_control() { '?' } else { c };
+    let mut shown: String = said.chars().take(MOST_SHOWN).map(plain).collect();
+    if said.chars().nth(MOST_SHOWN).is_some() {
+        shown.push_str("...");
     }
-    Ok(())
+    shown
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! | module | concern |
 //! |---|---|
 //! | [`launch`] | which flags cannot be offered, and becoming the other program |
+//! | [`ask`] | ... whose version is asked for first |
 //! | [`dispatcher`] | a queued task in; a CPU, a slice and a virtual time out |
 //! | `place` | ... which CPU |
 //! | [`tick`] | the balancing tick |
@@ -20,6 +21,7 @@
 //! Invariants: nobody is counted twice or in no counter that his word names ([`counts::Counts::audit`]). Every
 //! queued task is placed at once. No rule stands here: what belongs where is asked of `policy`.
 
+pub mod ask;
 pub mod counts;
 pub mod dispatcher;
 pub mod facts;

@@ -7,6 +7,7 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::machine::Machine;
 use crate::machine::describe::{self, Source};
 use crate::policy::compile::{ImbNumaNr, Thresholds};
 use crate::policy::rule_set::RuleSet;
+use crate::ranged::{Ranged, shown, u32_in, u64_in};
 use crate::sim::SimulateArgs;
 use crate::work::WorkArgs;
 
@@ -130,7 +132,7 @@ pub struct MachineArgs {
     pub machine: Option<Source>,
     /// Split LLCs into virtual ones of MIN to MAX cores, as the scheduler would with this flag.
     #[arg(long, value_name = "MIN-MAX", num_args = 0..=1, require_equals = true,
-          default_missing_value = "2-8", value_parser = parse_virt_llc)]
+          default_missing_value = "2-8", value_parser = virt_llc())]
     pub virt_llc: Option<VirtLlc>,
 }
 
@@ -173,15 +175,33 @@ fn parse_virt_llc(text: &str) -> Result<VirtLlc, String> {
     Ok(VirtLlc { min, max })
 }
 
+fn virt_llc() -> Ranged<fn(&str) -> Result<VirtLlc, String>> {
+    Ranged::new(parse_virt_llc, ["1<=MIN<=MAX".into()])
+}
+
+/// An interval of statistics, and how long a workload may run.
+pub(crate) const SECONDS: RangeInclusive<f64> = 0.001..=86_400.0;
+
 /// Seconds, possibly a fraction; scx_stats' clients use the same.
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
         .map_err(|_| format!("'{text}' is not a number of seconds"))?;
-    if !(0.001..=86400.0).contains(&seconds) {
-        return Err("expected 0.001 to 86400 seconds".into());
+    if !SECONDS.contains(&seconds) {
+        let (least, most) = (SECONDS.start(), SECONDS.end());
+        return Err(format!("expected {least} to {most} seconds"));
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+pub(crate) fn seconds() -> Ranged<fn(&str) -> Result<Duration, String>> {
+    Ranged::new(parse_seconds, [shown(&SECONDS)])
+}
+
+fn imb_numa_nr() -> Ranged<fn(&str) -> Result<ImbNumaNr, String>> {
+    let (tasks, percent) = (ImbNumaNr::TASKS, ImbNumaNr::PERCENT);
+    let percent = format!("{}%..{}%", percent.start(), percent.end());
+    Ranged::new(str::parse, ["auto".into(), shown(&tasks), percent])
 }
 
 /// Which imbalance between nodes is left alone.
@@ -195,12 +215,13 @@ pub struct RuleArgs {
 
     /// Largest imbalance, in tasks, that is left alone on lightly loaded nodes. By default that of
     /// the rule set: 2, the kernel's NUMA_IMBALANCE_MIN.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=4096))]
+    #[arg(long, value_name = "N", value_parser = u32_in(0..=4096))]
     pub imbalance_min: Option<u32>,
 
     /// Up to how many tasks a node is lightly loaded: by the topology as the rule set says (auto), a
     /// number of tasks, or a share of the node's CPUs (P%). Never more than the node's CPUs.
-    #[arg(long, value_name = "auto|N|P%", default_value_t = ImbNumaNr::Auto)]
+    #[arg(long, value_name = "auto|N|P%", default_value_t = ImbNumaNr::Auto,
+          value_parser = imb_numa_nr())]
     pub imb_numa_nr: ImbNumaNr,
 }
 
@@ -213,12 +234,16 @@ impl RuleArgs {
     }
 }
 
-/// 0, or an interval that the daemon can keep and that still is one.
+/// What the daemon can keep and still is an interval; besides 0.
+const BALANCE_INTERVAL_MS: RangeInclusive<u64> = 10..=60_000;
+
 fn parse_balance_interval(text: &str) -> Result<u64, String> {
     match text.parse() {
-        Ok(0) => Ok(0),
-        Ok(ms @ 10..=60_000) => Ok(ms),
-        _ => Err("expected 0 or 10 to 60000 milliseconds".into()),
+        Ok(ms) if ms == 0 || BALANCE_INTERVAL_MS.contains(&ms) => Ok(ms),
+        _ => {
+            let (least, most) = (BALANCE_INTERVAL_MS.start(), BALANCE_INTERVAL_MS.end());
+            Err(format!("expected 0 or {least} to {most} milliseconds"))
+        }
     }
 }
 
@@ -244,17 +269,40 @@ pub struct LocalityArgs {
 
     /// CPU time for finding out where memory is: so much in each second, on the whole machine.
     #[arg(long, value_name = "USEC", default_value_t = DEFAULT_LOOK_BUDGET_US,
-          value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+          value_parser = u32_in(100..=1_000_000))]
     pub look_budget_us: u32,
 
-    /// Bring memory to processes that have settled elsewhere and cannot go to it.
+    /// Bring memory to processes that have settled elsewhere and cannot go to it. Needs --locality
+    /// sampled, which auto comes to on several nodes.
     #[arg(long)]
     pub migrate_memory: bool,
 
     /// With --migrate-memory: at most so much of it.
     #[arg(long, value_name = "MIB_PER_S", default_value_t = 256,
-          value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+          value_parser = u32_in(1..=1_048_576))]
     pub migrate_rate: u32,
+}
+
+impl LocalityArgs {
+    /// Refuse memory that is to follow when by the flags nobody knows where it is. What auto comes to only the machine
+    /// tells.
+    ///
+    /// # Errors
+    /// Which flags do not go together, and what to do.
+    pub fn check(&self) -> Result<(), UsageError> {
+        let asked = match self.locality {
+            LocalityMode::Off => "off",
+            LocalityMode::FirstTouch => "first-touch",
+            LocalityMode::Auto | LocalityMode::Sampled => return Ok(()),
+        };
+        match self.migrate_memory {
+            true => Err(UsageError::new(format_args!(
+                "--migrate-memory cannot be had with --locality {asked}: it needs --locality sampled (or auto, the \
+                 default); leave one of the two flags out"
+            ))),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Who decides.
@@ -279,39 +327,39 @@ pub struct PolicyArgs {
 
     /// How often nodes are compared and tasks moved to even them out; 0 never.
     #[arg(long, value_name = "MSEC", default_value_t = 100,
-          value_parser = parse_balance_interval)]
+          value_parser = Ranged::new(parse_balance_interval, ["0".into(), shown(&BALANCE_INTERVAL_MS)]))]
     pub balance_interval_ms: u64,
 
     /// How long a forked task that has hardly run counts for its node while it sleeps; 0 never:
     /// sleepers unseen.
     #[arg(long, value_name = "MSEC", default_value_t = 1000,
-          value_parser = clap::value_parser!(u64).range(0..=60_000))]
+          value_parser = u64_in(0..=60_000))]
     pub newborn_ms: u64,
 
     /// CPU time after which a forked task no longer is a newborn.
     #[arg(long, value_name = "USEC", default_value_t = 5000,
-          value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+          value_parser = u64_in(0..=10_000_000))]
     pub newborn_work_us: u64,
 
     /// Longest time a task runs before others in its queue get a turn.
     #[arg(long, value_name = "USEC", default_value_t = 5000,
-          value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+          value_parser = u64_in(100..=1_000_000))]
     pub slice_us: u64,
 
     /// Shortest turn: slices shrink down to this when a queue is long. Never above --slice-us.
     #[arg(long, value_name = "USEC", default_value_t = 1000,
-          value_parser = clap::value_parser!(u64).range(50..=1_000_000))]
+          value_parser = u64_in(50..=1_000_000))]
     pub slice_min_us: u64,
 
     /// How long a task waits in its own LLC before idle CPUs of other LLCs and nodes may take it.
     #[arg(long, value_name = "USEC", default_value_t = DEFAULT_PULL_DELAY_US,
-          value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+          value_parser = u64_in(0..=1_000_000))]
     pub pull_delay_us: u64,
 
     /// Leave a wakee behind its waker when the waker has so far slept within this time after such a
     /// wake-up; 0 never does.
     #[arg(long, value_name = "USEC", default_value_t = DEFAULT_SYNC_US,
-          value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+          value_parser = u64_in(0..=1_000_000))]
     pub sync_us: u64,
 }
 
@@ -335,12 +383,12 @@ pub struct RunArgs {
 
     /// Tasks that the daemon can see at one time; tasks beyond that are scheduled all the same.
     #[arg(long, value_name = "N", default_value_t = 32768,
-          value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+          value_parser = u32_in(1..=4_194_304))]
     pub max_tasks: u32,
 
     /// Split LLCs into virtual ones of MIN to MAX cores: shorter queues, less contention.
     #[arg(long, value_name = "MIN-MAX", num_args = 0..=1, require_equals = true,
-          default_missing_value = "2-8", value_parser = parse_virt_llc)]
+          default_missing_value = "2-8", value_parser = virt_llc())]
     pub virt_llc: Option<VirtLlc>,
 
     /// Use one idle mask for the machine instead of one per node, as kernels before 6.15 do.
@@ -352,12 +400,12 @@ pub struct RunArgs {
     pub partial: bool,
 
     /// Print statistics every SEC seconds while the scheduler runs.
-    #[arg(long, value_name = "SEC", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SEC", value_parser = seconds())]
     pub stats: Option<Duration>,
 
     /// Print statistics of a running scx_ballast every SEC seconds; does not load anything, and
     /// waits when none runs.
-    #[arg(long, value_name = "SEC", value_parser = parse_seconds, conflicts_with = "stats")]
+    #[arg(long, value_name = "SEC", value_parser = seconds(), conflicts_with = "stats")]
     pub monitor: Option<Duration>,
 
     /// Describe the statistics.
@@ -366,7 +414,7 @@ pub struct RunArgs {
 
     /// Length of the debug dump after an abort; 0 is the kernel's default.
     #[arg(long, value_name = "BYTES", default_value_t = 0,
-          value_parser = clap::value_parser!(u32).range(0..=16_777_216))]
+          value_parser = u32_in(0..=16_777_216))]
     pub exit_dump_len: u32,
 
     /// Say more; -vv adds everything that libbpf says.
@@ -424,5 +472,112 @@ mod tests {
             let args = ["scx_ballast"].into_iter().chain(bad.iter().copied());
             assert!(Cli::try_parse_from(args).is_err(), "{bad:?}");
         }
+    }
+
+    /// By flag: its help, and the ranges in it, least and most. Found by what is refused, not by what is shown.
+    fn ranged_flags() -> Vec<(String, String, Vec<(String, String)>)> {
+        let command = Cli::command();
+        let takes_value = |arg: &&clap::Arg| arg.get_action().takes_values();
+        let mut ranged = Vec::new();
+        for arg in command.get_arguments().filter(takes_value) {
+            let Some(flag) = arg.get_long().map(|long| format!("--{long}")) else {
+                continue;
+            };
+            // No text, no name and no number that a flag of ours takes, but a number.
+            let Some(said) = refusal(&flag, "99999999999999999999") else {
+                continue;
+            };
+            // Choices by name, and a pair of numbers, are no ranges.
+            if said.contains("possible values") || said.contains("expected MIN-MAX") {
+                continue;
+            }
+            let help = Cli::command().render_long_help().to_string();
+            let at = help
+                .find(&format!(" {flag} "))
+                .expect("a flag is in the help");
+            let entry = &help[at..];
+            let end = entry[1..]
+                .find("\n      --")
+                .map_or(entry.len(), |end| end + 1);
+            let entry = entry[..end]
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ");
+            let shown = entry.split("[possible values: ").nth(1);
+            let shown = shown.and_then(|shown| shown.split(']').next());
+            let shown = shown.unwrap_or_else(|| panic!("no range in: {entry}"));
+            let ranges = shown.split(", ").filter_map(|part| part.split_once(".."));
+            let bounds: Vec<_> = ranges.map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
+            assert!(!bounds.is_empty(), "no range in: {entry}");
+            ranged.push((flag, entry, bounds));
+        }
+        ranged
+    }
+
+    fn refusal(flag: &str, value: &str) -> Option<String> {
+        let words = ["scx_ballast".into(), format!("{flag}={value}")];
+        Cli::try_parse_from(words)
+            .err()
+            .map(|error| error.to_string())
+    }
+
+    #[test]
+    fn help_shows_the_range_that_is_checked() {
+        let flags = ranged_flags();
+        let names: Vec<&str> = flags.iter().map(|(flag, ..)| flag.as_str()).collect();
+        for known in [
+            "--look-budget-us",
+            "--migrate-rate",
+            "--max-tasks",
+            "--balance-interval-ms",
+            "--slice-us",
+            "--slice-min-us",
+            "--pull-delay-us",
+            "--sync-us",
+            "--newborn-ms",
+            "--newborn-work-us",
+            "--imbalance-min",
+            "--imb-numa-nr",
+            "--exit-dump-len",
+            "--stats",
+            "--monitor",
+        ] {
+            assert!(names.contains(&known), "{known} is not among {names:?}");
+        }
+        let beyond = |bound: &str, by: f64| {
+            let number = bound.trim_end_matches('%');
+            let unit = &bound[number.len()..];
+            format!("{}{unit}", number.parse::<f64>().unwrap() + by)
+        };
+        for (flag, entry, ranges) in flags {
+            for (least, most) in ranges {
+                assert_eq!(refusal(&flag, &least), None, "{entry}");
+                assert_eq!(refusal(&flag, &most), None, "{entry}");
+                let step = if least.contains('.') { 0.0005 } else { 1.0 };
+                assert!(refusal(&flag, &beyond(&most, step)).is_some(), "{entry}");
+                assert!(refusal(&flag, &beyond(&least, -step)).is_some(), "{entry}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_does_not_follow_when_nobody_looks_where_it_is() {
+        let checked = |flags: &[&str]| {
+            let cli = Cli::try_parse_from(["scx_ballast"].iter().chain(flags)).unwrap();
+            cli.run.locality.check().map_err(|error| error.to_string())
+        };
+        for mode in ["off", "first-touch"] {
+            let said = checked(&["--migrate-memory", "--locality", mode]).unwrap_err();
+            assert!(
+                said.contains(&format!("--locality {mode}")) && said.contains("sampled"),
+                "{said}"
+            );
+            assert_eq!(checked(&["--locality", mode]), Ok(()));
+        }
+        assert_eq!(checked(&["--migrate-memory"]), Ok(()));
+        assert_eq!(
+            checked(&["--migrate-memory", "--locality", "sampled"]),
+            Ok(())
+        );
     }
 }

@@ -7,6 +7,7 @@
 //! | module | concern |
 //! |---|---|
 //! | [`cli`] | every flag in one place |
+//! | [`ranged`] | flags that take numbers of a range, and show it |
 //! | [`machine`] | what the hardware looks like, in dense indices |
 //! | [`policy`] | the rules: pure, integer, deterministic |
 //! | [`kernel`] | the kernel dispatcher's Rust half: check, load, observe, apply |
@@ -36,6 +37,7 @@ pub mod machine;
 pub mod memory;
 pub mod observe;
 pub mod policy;
+pub mod ranged;
 pub mod replay;
 pub mod rules;
 pub mod sim;

@@ -9,7 +9,8 @@ use clap::{Args, Subcommand};
 use super::arms::NumaBalancing;
 use super::keeper::KeeperArgs;
 use super::report::args::{Look, ReportArgs};
-use crate::cli::parse_seconds;
+use crate::cli::{SECONDS, parse_seconds};
+use crate::ranged::{Ranged, shown};
 
 /// The suite that is run when none is named.
 pub const DEFAULT_SUITE: &str = "quick";
@@ -70,7 +71,7 @@ pub struct CompareRunArgs {
     pub benches: Vec<String>,
 
     /// How often each arm runs each benchmark [default: 12].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = crate::ranged::u32_in(1..=10_000))]
     pub blocks: Option<u32>,
 
     /// What decides the order of runs; drawn and recorded when not given.
@@ -78,7 +79,7 @@ pub struct CompareRunArgs {
     pub seed: Option<u64>,
 
     /// Time between attaching a scheduler and running a benchmark [default: 1].
-    #[arg(long, value_name = "SEC", value_parser = parse_settle)]
+    #[arg(long, value_name = "SEC", value_parser = Ranged::new(parse_settle, ["0".into(), shown(&SECONDS)]))]
     pub settle: Option<Duration>,
 
     /// Also compare the first arm with itself: what differs then is the noise of the machine.
@@ -119,6 +120,6 @@ pub struct CompareRunArgs {
     pub root: Option<PathBuf>,
 
     /// How long a scheduler may take to load and to end: for tests.
-    #[arg(long, value_name = "SEC", hide = true, value_parser = parse_seconds)]
+    #[arg(long, value_name = "SEC", hide = true, value_parser = crate::cli::seconds())]
     pub patience: Option<Duration>,
 }

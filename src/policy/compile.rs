@@ -7,6 +7,7 @@
 //! 2, and the count is above the limit.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -51,21 +52,35 @@ impl fmt::Display for ImbNumaNr {
     }
 }
 
+impl ImbNumaNr {
+    /// What can be asked for: so many tasks, or such a share.
+    pub const TASKS: RangeInclusive<u32> = 0..=4096;
+    pub const PERCENT: RangeInclusive<u32> = 1..=100;
+}
+
 impl FromStr for ImbNumaNr {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad =
-            || format!("expected auto, a number of tasks up to 4096 or 1% to 100%, got '{text}'");
+        let bad = || {
+            let (tasks, least, most) = (
+                Self::TASKS.end(),
+                Self::PERCENT.start(),
+                Self::PERCENT.end(),
+            );
+            format!(
+                "expected auto, a number of tasks up to {tasks} or {least}% to {most}%, got '{text}'"
+            )
+        };
         let number = |digits: &str| digits.parse::<u32>().map_err(|_| bad());
         match text.strip_suffix('%') {
             _ if text == "auto" => Ok(Self::Auto),
             Some(percent) => match number(percent)? {
-                percent @ 1..=100 => Ok(Self::Percent(percent)),
+                percent if Self::PERCENT.contains(&percent) => Ok(Self::Percent(percent)),
                 _ => Err(bad()),
             },
             None => match number(text)? {
-                tasks @ 0..=4096 => Ok(Self::Tasks(tasks)),
+                tasks if Self::TASKS.contains(&tasks) => Ok(Self::Tasks(tasks)),
                 _ => Err(bad()),
             },
         }

@@ -41,27 +41,27 @@ use super::shared::{Shareable, Shared};
 pub struct ForkBurstArgs {
     /// Tasks per repeat.
     #[arg(long, value_name = "N", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(1..=65536))]
+          value_parser = crate::ranged::u32_in(1..=65536))]
     tasks: u32,
 
     /// How long each task sleeps after its birth.
     #[arg(long, value_name = "MSEC", default_value_t = 50,
-          value_parser = clap::value_parser!(u64).range(0..=600_000))]
+          value_parser = crate::ranged::u64_in(0..=600_000))]
     sleep_ms: u64,
 
     /// How long each task spins after its sleep.
     #[arg(long, value_name = "MSEC", default_value_t = 200,
-          value_parser = clap::value_parser!(u64).range(0..=600_000))]
+          value_parser = crate::ranged::u64_in(0..=600_000))]
     spin_ms: u64,
 
     /// How often to do it.
     #[arg(long, value_name = "R", default_value_t = 15,
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+          value_parser = crate::ranged::u32_in(1..=100_000))]
     repeats: u32,
 
     /// Idle time before each repeat but the first.
     #[arg(long, value_name = "MSEC", default_value_t = 300,
-          value_parser = clap::value_parser!(u64).range(0..=600_000))]
+          value_parser = crate::ranged::u64_in(0..=600_000))]
     gap_ms: u64,
 
     #[command(flatten)]

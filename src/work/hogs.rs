@@ -35,7 +35,7 @@ use crate::machine::cpulist;
 pub struct HogsArgs {
     /// A hog for each of these nice values; below that of this process takes privileges.
     #[arg(long, value_name = "LIST", default_value = "0,5", value_delimiter = ',',
-          allow_hyphen_values = true, value_parser = clap::value_parser!(i32).range(-20..=19))]
+          allow_hyphen_values = true, value_parser = crate::ranged::i32_in(-20..=19))]
     nice: Vec<i32>,
 
     /// The CPUs that all hogs share, such as 0-3,8 [default: the first that may be used].
@@ -43,7 +43,7 @@ pub struct HogsArgs {
     cpus: Option<CpuList>,
 
     /// How long the hogs run.
-    #[arg(long, value_name = "SEC", default_value = "5", value_parser = cli::parse_seconds)]
+    #[arg(long, value_name = "SEC", default_value = "5", value_parser = cli::seconds())]
     seconds: Duration,
 }
 

@@ -52,7 +52,7 @@ pub struct MpiArgs {
 
     /// How long each helper sleeps before it execs its rank.
     #[arg(long, value_name = "MSEC", default_value_t = 50,
-          value_parser = clap::value_parser!(u64).range(0..=600_000))]
+          value_parser = crate::ranged::u64_in(0..=600_000))]
     sleep_ms: u64,
 }
 

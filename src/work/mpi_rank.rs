@@ -30,22 +30,22 @@ pub const NAME: &str = "mpi-rank";
 pub struct Plan {
     /// Ranks to start.
     #[arg(long, value_name = "N", default_value_t = 16,
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
+          value_parser = crate::ranged::u32_in(1..=4096))]
     pub ranks: u32,
 
     /// Rounds, with a barrier after each.
     #[arg(long, value_name = "N", default_value_t = 40,
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = crate::ranged::u32_in(1..=10_000))]
     pub iterations: u32,
 
     /// How often a rank goes through its memory in a round.
     #[arg(long, value_name = "N", default_value_t = 16,
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+          value_parser = crate::ranged::u32_in(1..=1_000_000))]
     pub passes: u32,
 
     /// Memory of each rank.
     #[arg(long, value_name = "MIB", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+          value_parser = crate::ranged::u32_in(1..=1_048_576))]
     pub memory_mib: u32,
 }
 

@@ -71,7 +71,7 @@ pub struct NumaMemArgs {
     plan: Plan,
 
     /// How long threads work.
-    #[arg(long, value_name = "SEC", default_value = "5", value_parser = cli::parse_seconds)]
+    #[arg(long, value_name = "SEC", default_value = "5", value_parser = cli::seconds())]
     seconds: Duration,
 }
 

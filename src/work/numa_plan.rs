@@ -14,22 +14,22 @@ use super::numa_tally::ReportAt;
 pub struct Plan {
     /// Processes to start.
     #[arg(long, value_name = "P", default_value_t = 2,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
+          value_parser = crate::ranged::u32_in(1..=1024))]
     pub processes: u32,
 
     /// Threads of each process.
     #[arg(long, value_name = "T", default_value_t = 2,
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
+          value_parser = crate::ranged::u32_in(1..=4096))]
     pub threads: u32,
 
     /// Memory of each process that all of its threads work on.
     #[arg(long, value_name = "MIB", default_value_t = 32,
-          value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+          value_parser = crate::ranged::u32_in(0..=1_048_576))]
     pub shared_mib: u32,
 
     /// Memory of each thread that it alone works on.
     #[arg(long, value_name = "MIB", default_value_t = 0,
-          value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+          value_parser = crate::ranged::u32_in(0..=1_048_576))]
     pub local_mib: u32,
 
     /// --shared-mib is one piece of memory for the threads of all processes, not one for each process.
@@ -65,12 +65,12 @@ pub struct Plan {
 
     /// Rounds of each thread, instead of a time.
     #[arg(long, value_name = "N", conflicts_with = "seconds",
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+          value_parser = crate::ranged::u64_in(1..=1_000_000_000))]
     pub rounds: Option<u64>,
 
     /// Time between two looks at where threads and pages are.
     #[arg(long, value_name = "MSEC", default_value_t = 100,
-          value_parser = clap::value_parser!(u64).range(1..=600_000))]
+          value_parser = crate::ranged::u64_in(1..=600_000))]
     pub sample_ms: u64,
 
     /// Tell the local share of the last second before these times, in seconds after the start.
@@ -79,7 +79,7 @@ pub struct Plan {
 
     /// How many pages of a process are looked at; an even sample if it has more.
     #[arg(long, value_name = "N", default_value_t = 1024,
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+          value_parser = crate::ranged::u32_in(1..=1_000_000))]
     pub sample_pages: u32,
 
     /// Seed of random orders and of the sample of pages.

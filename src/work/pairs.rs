@@ -35,12 +35,12 @@ use super::two_cpus::{PairCpus, TwoCpus};
 pub struct PairsArgs {
     /// Round trips of each pair.
     #[arg(long, value_name = "N", default_value_t = 10_000,
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+          value_parser = crate::ranged::u64_in(1..=1_000_000_000_000))]
     loops: u64,
 
     /// Pairs that play at the same time.
     #[arg(long, value_name = "C", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=16384))]
+          value_parser = crate::ranged::u32_in(1..=16384))]
     count: u32,
 
     /// What a pair talks through.

@@ -40,21 +40,21 @@ pub struct WakeupsArgs {
 
     /// Busy tasks.
     #[arg(long, value_name = "H", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(0..=65536))]
+          value_parser = crate::ranged::u32_in(0..=65536))]
     hogs: u32,
 
     /// Tasks that sleep and wake.
     #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=16384))]
+          value_parser = crate::ranged::u32_in(1..=16384))]
     sleepers: u32,
 
     /// Time between two wake-ups of a sleeper.
     #[arg(long, value_name = "USEC", default_value_t = 1000,
-          value_parser = clap::value_parser!(u64).range(10..=60_000_000))]
+          value_parser = crate::ranged::u64_in(10..=60_000_000))]
     period_us: u64,
 
     /// How long to measure.
-    #[arg(long, value_name = "SEC", default_value = "5", value_parser = cli::parse_seconds)]
+    #[arg(long, value_name = "SEC", default_value = "5", value_parser = cli::seconds())]
     seconds: Duration,
 
     /// Pin each task to one of the CPUs, in turn, instead of confining it to all of them.

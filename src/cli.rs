@@ -22,7 +22,7 @@ use crate::machine::Machine;
 use crate::machine::describe::{self, Source};
 use crate::policy::compile::{ImbNumaNr, Thresholds};
 use crate::policy::rule_set::RuleSet;
-use crate::ranged::{Ranged, shown, u32_in, u64_in};
+use crate::ranged::{ParsedBy, Ranged, shown, u32_in, u64_in};
 use crate::sim::SimulateArgs;
 use crate::work::WorkArgs;
 
@@ -175,7 +175,7 @@ fn parse_virt_llc(text: &str) -> Result<VirtLlc, String> {
     Ok(VirtLlc { min, max })
 }
 
-fn virt_llc() -> Ranged<fn(&str) -> Result<VirtLlc, String>> {
+fn virt_llc() -> ParsedBy<VirtLlc> {
     Ranged::new(parse_virt_llc, ["1<=MIN<=MAX".into()])
 }
 
@@ -194,11 +194,11 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-pub(crate) fn seconds() -> Ranged<fn(&str) -> Result<Duration, String>> {
+pub(crate) fn seconds() -> ParsedBy<Duration> {
     Ranged::new(parse_seconds, [shown(&SECONDS)])
 }
 
-fn imb_numa_nr() -> Ranged<fn(&str) -> Result<ImbNumaNr, String>> {
+fn imb_numa_nr() -> ParsedBy<ImbNumaNr> {
     let (tasks, percent) = (ImbNumaNr::TASKS, ImbNumaNr::PERCENT);
     let percent = format!("{}%..{}%", percent.start(), percent.end());
     Ranged::new(str::parse, ["auto".into(), shown(&tasks), percent])
@@ -426,158 +426,4 @@ pub struct RunArgs {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn ecosystem_spellings_parse() {
-        let cli = Cli::try_parse_from([
-            "scx_ballast",
-            "--stats",
-            "0.5",
-            "--partial",
-            "--exit-dump-len",
-            "65536",
-            "-vv",
-            "--virt-llc",
-        ])
-        .expect("all of these are spelled as other schedulers spell them");
-        assert_eq!(cli.run.stats, Some(Duration::from_millis(500)));
-        assert!(cli.run.partial);
-        assert_eq!(cli.run.verbose, 2);
-        assert_eq!(cli.run.virt_llc, Some(VirtLlc { min: 2, max: 8 }));
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        for bad in [
-            vec!["--slice-us", "0"],
-            vec!["--slice-us", "x"],
-            vec!["--stats", "-1"],
-            vec!["--stats", "nan"],
-            vec!["--virt-llc=8-2"],
-            vec!["--virt-llc=0-2"],
-            vec!["--max-tasks", "0"],
-            vec!["--exit-dump-len", "4294967295"],
-            vec!["--stats", "1", "--monitor", "1"],
-            vec!["--no-such-flag"],
-            vec!["no-such-command"],
-        ] {
-            let args = ["scx_ballast"].into_iter().chain(bad.iter().copied());
-            assert!(Cli::try_parse_from(args).is_err(), "{bad:?}");
-        }
-    }
-
-    /// By flag: its help, and the ranges in it, least and most. Found by what is refused, not by what is shown.
-    fn ranged_flags() -> Vec<(String, String, Vec<(String, String)>)> {
-        let command = Cli::command();
-        let takes_value = |arg: &&clap::Arg| arg.get_action().takes_values();
-        let mut ranged = Vec::new();
-        for arg in command.get_arguments().filter(takes_value) {
-            let Some(flag) = arg.get_long().map(|long| format!("--{long}")) else {
-                continue;
-            };
-            // No text, no name and no number that a flag of ours takes, but a number.
-            let Some(said) = refusal(&flag, "99999999999999999999") else {
-                continue;
-            };
-            // Choices by name, and a pair of numbers, are no ranges.
-            if said.contains("possible values") || said.contains("expected MIN-MAX") {
-                continue;
-            }
-            let help = Cli::command().render_long_help().to_string();
-            let at = help
-                .find(&format!(" {flag} "))
-                .expect("a flag is in the help");
-            let entry = &help[at..];
-            let end = entry[1..]
-                .find("\n      --")
-                .map_or(entry.len(), |end| end + 1);
-            let entry = entry[..end]
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ");
-            let shown = entry.split("[possible values: ").nth(1);
-            let shown = shown.and_then(|shown| shown.split(']').next());
-            let shown = shown.unwrap_or_else(|| panic!("no range in: {entry}"));
-            let ranges = shown.split(", ").filter_map(|part| part.split_once(".."));
-            let bounds: Vec<_> = ranges.map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
-            assert!(!bounds.is_empty(), "no range in: {entry}");
-            ranged.push((flag, entry, bounds));
-        }
-        ranged
-    }
-
-    fn refusal(flag: &str, value: &str) -> Option<String> {
-        let words = ["scx_ballast".into(), format!("{flag}={value}")];
-        Cli::try_parse_from(words)
-            .err()
-            .map(|error| error.to_string())
-    }
-
-    #[test]
-    fn help_shows_the_range_that_is_checked() {
-        let flags = ranged_flags();
-        let names: Vec<&str> = flags.iter().map(|(flag, ..)| flag.as_str()).collect();
-        for known in [
-            "--look-budget-us",
-            "--migrate-rate",
-            "--max-tasks",
-            "--balance-interval-ms",
-            "--slice-us",
-            "--slice-min-us",
-            "--pull-delay-us",
-            "--sync-us",
-            "--newborn-ms",
-            "--newborn-work-us",
-            "--imbalance-min",
-            "--imb-numa-nr",
-            "--exit-dump-len",
-            "--stats",
-            "--monitor",
-        ] {
-            assert!(names.contains(&known), "{known} is not among {names:?}");
-        }
-        let beyond = |bound: &str, by: f64| {
-            let number = bound.trim_end_matches('%');
-            let unit = &bound[number.len()..];
-            format!("{}{unit}", number.parse::<f64>().unwrap() + by)
-        };
-        for (flag, entry, ranges) in flags {
-            for (least, most) in ranges {
-                assert_eq!(refusal(&flag, &least), None, "{entry}");
-                assert_eq!(refusal(&flag, &most), None, "{entry}");
-                let step = if least.contains('.') { 0.0005 } else { 1.0 };
-                assert!(refusal(&flag, &beyond(&most, step)).is_some(), "{entry}");
-                assert!(refusal(&flag, &beyond(&least, -step)).is_some(), "{entry}");
-            }
-        }
-    }
-
-    #[test]
-    fn memory_does_not_follow_when_nobody_looks_where_it_is() {
-        let checked = |flags: &[&str]| {
-            let cli = Cli::try_parse_from(["scx_ballast"].iter().chain(flags)).unwrap();
-            cli.run.locality.check().map_err(|error| error.to_string())
-        };
-        for mode in ["off", "first-touch"] {
-            let said = checked(&["--migrate-memory", "--locality", mode]).unwrap_err();
-            assert!(
-                said.contains(&format!("--locality {mode}")) && said.contains("sampled"),
-                "{said}"
-            );
-            assert_eq!(checked(&["--locality", mode]), Ok(()));
-        }
-        assert_eq!(checked(&["--migrate-memory"]), Ok(()));
-        assert_eq!(
-            checked(&["--migrate-memory", "--locality", "sampled"]),
-            Ok(())
-        );
-    }
-}
+mod tests;

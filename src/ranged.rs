@@ -18,6 +18,9 @@ pub struct Ranged<P> {
     shown: Vec<&'static str>,
 }
 
+/// By a function, which says what is wrong.
+pub type ParsedBy<T> = Ranged<fn(&str) -> Result<T, String>>;
+
 impl<P> Ranged<P> {
     /// For a parser that takes what is shown.
     pub fn new(parser: P, shown: impl IntoIterator<Item = String>) -> Self {

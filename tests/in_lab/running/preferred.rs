@@ -98,7 +98,7 @@ fn the_limits_come_first() {
         let hogs: Vec<Task> = (0..count as usize).map(|i| hog_on(&nodes[to], i)).collect();
         settle(&hogs);
         // Somebody else who runs on its own node for a moment makes room for it there.
-        undisturbed(3, || {
+        undisturbed(12, || {
             client.prefer(task.pid(), None).unwrap();
             let away = &nodes[(to + 1) % nodes.len()];
             confine(task.pid(), away.cpus.clone()).unwrap();

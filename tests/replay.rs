@@ -378,6 +378,10 @@ fn what_was_cut_off_is_left_out_and_nothing_else_is() {
     let (status, text) = replay_text(&format!("{header}\n{fork}\n{cut}"));
     assert_eq!(status, Some(0), "{text}");
     assert!(text.contains("1 fork placements"), "{text}");
+    let told = ": the last line is incomplete and left out\n";
+    assert!(text.contains(told), "{text}");
+    let (_, whole) = replay_text(&format!("{header}\n{fork}"));
+    assert!(!whole.contains(told), "{whole}");
     for broken in [
         format!("{header}\n{cut}\n{fork}\n"),
         format!("{header}\nnothing\n"),
@@ -401,6 +405,15 @@ fn absurd_numbers_are_refused() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("line 1: the machine"), "{text}");
+    let mut newborns = tick(&header(&machine()));
+    newborns.observation.nodes[0].newborn = u32::MAX;
+    let (output, _) = replay(&[Record::Header(header(&machine())), Record::Tick(newborns)]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("line 2: newborn is 4294967295, and cannot be above"),
+        "{text}"
+    );
     let lost = || Record::Lost { forks: u64::MAX };
     let (output, text) = replay(&[Record::Header(header(&machine())), lost(), lost()]);
     assert_eq!(output.status.code(), Some(0), "{text}");

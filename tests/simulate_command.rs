@@ -277,7 +277,7 @@ fn what_makes_no_sense_is_refused() {
         (
             &["simulate", "--workload", "mpi:4", "--limit-s", "1"],
             1,
-            "5 tasks are not through after 1 simulated seconds",
+            "5 tasks are not through after 1 simulated second, the limit that --limit-s sets",
         ),
         (
             &[
@@ -298,24 +298,55 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// Neither over what is read nor over what is written besides.
+/// Neither over what is read nor over what is written besides, however it is spelled.
 #[test]
 fn no_file_is_written_over() {
     let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("workload");
-    let text = "start p\nprogram p\ncompute 1ms\nend\n";
-    std::fs::write(&file, text).expect("a file");
-    let file = file.to_str().expect("a name in UTF-8");
-    let workload = format!("file:{file}");
-    for flags in [
-        &["--workload", &workload, "--svg", file][..],
-        &["--workload", &workload, "--trace", file],
-        &["--workload", "mpi:2", "--svg", "same", "--trace", "same"],
+    let path = |name: &str| {
+        let path = dir.path().join(name);
+        path.to_str().expect("a name in UTF-8").to_owned()
+    };
+    let workload = "start p\nprogram p\ncompute 1ms\nend\n";
+    let machine = "# CPU,Core,Socket,Node\n0,0,0,0\n1,1,0,0\n2,2,1,1\n3,3,1,1\n";
+    std::fs::write(path("workload"), workload).expect("a file");
+    std::fs::write(path("machine"), machine).expect("a file");
+    std::fs::hard_link(path("machine"), path("hard")).expect("a link");
+    std::fs::create_dir(path("folder")).expect("a folder");
+    std::os::unix::fs::symlink("new", path("soft")).expect("a link");
+    let (file, of_trace) = (path("workload"), format!("trace:{}", path("workload")));
+    let (of_file, other) = (format!("file:{file}"), path("folder/../new"));
+    let inputs = ["--machine", &path("machine"), "--workload", &of_file];
+    let trees = ["--machine", &path("machine"), "--workload", &of_trace];
+    for (inputs, outputs) in [
+        (&inputs, &["--svg", &file][..]),
+        (&inputs, &["--trace", &file]),
+        (&trees, &["--trace", &file]),
+        (&inputs, &["--trace", &path("machine")]),
+        (&inputs, &["--svg", &path("folder/../machine")]),
+        (&inputs, &["--svg", &path("hard")]),
+        (&inputs, &["--svg", &path("new"), "--trace", &path("new")]),
+        (&inputs, &["--svg", &path("new"), "--trace", &other]),
+        (&inputs, &["--svg", &path("soft"), "--trace", &path("new")]),
+        (&inputs, &["--svg", "Cargo.new", "--trace", "./Cargo.new"]),
     ] {
-        let output = ballast(&[&["simulate", "--machine", "2x4"], flags].concat());
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let output = ballast(&[&["simulate"], &inputs[..], outputs].concat());
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(error.contains("is named twice"), "{error}");
+        assert_eq!(output.status.code(), Some(2), "{outputs:?}: {error}");
+        assert!(
+            error.contains("is named twice, and would be overwritten"),
+            "{error}"
+        );
     }
-    assert_eq!(std::fs::read_to_string(file).expect("a file"), text);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), workload);
+    let kept = std::fs::read_to_string(path("machine")).expect("a file");
+    assert_eq!(kept, machine);
+    // Other files with the same name are others.
+    let (one, two) = (path("new"), path("folder/new"));
+    let outputs = ["--svg", &one, "--trace", &two];
+    simulate(&[&inputs[..], &outputs].concat());
+    assert!(
+        [one, two]
+            .iter()
+            .all(|file| std::fs::metadata(file).is_ok())
+    );
 }

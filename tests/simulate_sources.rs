@@ -146,6 +146,7 @@ fn a_file_is_the_plan_that_it_says() {
             programs: vec!["launcher".into(), "helper".into(), "part".into()],
             barriers: vec!["all".into()],
             channels: vec!["data".into(), "words".into()],
+            marks: Some((19, 25)),
         },
     };
     assert_eq!(parse(ALL, &hw()), Ok(wanted));
@@ -426,7 +427,7 @@ fn a_deadlock_is_told_by_its_names() {
     let told = job(u64::MAX).run(1).unwrap_err().to_string();
     assert_eq!(
         told,
-        "5 tasks are asleep and nobody is left to wake them; they wait at barrier 'round', where 2 of 3 have come: \
+        "5 tasks are asleep and nobody is left to wake them; waiting at barrier 'round', where 2 of 3 have come: \
          program 'rank' (tasks 1, 2); for a message from pipe 'results': program 'reader' (task 3); for room in \
          queue 'room': program 'writer' (task 4); for children: program 'launcher' (task 0)"
     );
@@ -438,9 +439,91 @@ fn a_deadlock_is_told_by_its_names() {
     };
     let told = long.run(1).unwrap_err().to_string();
     assert!(
-        told.starts_with("5 tasks are not through after 1 simulated seconds; some wait at barrier 'round', where 2 of 3"),
+        told.starts_with(
+            "5 tasks are not through after 1 simulated second, the limit that --limit-s sets; waiting at barrier \
+             'round', where 2 of 3"
+        ),
         "{told}"
     );
+}
+
+/// ... and who computes or sleeps too long, what it does.
+#[test]
+fn what_takes_too_long_is_told() {
+    let hw = hw();
+    let args = setup(&hw);
+    let told = |text: &str, most_ns| {
+        let plan = parse(text, &hw).unwrap();
+        let job = Job {
+            hw: &hw,
+            setup: &args,
+            plan: &plan,
+            most_ns,
+        };
+        job.run(1).unwrap_err().to_string()
+    };
+    assert_eq!(
+        told("start p\nprogram p\ncompute 10s\nend\n", 2000 * MS),
+        "1 task is not through after 2 simulated seconds, the limit that --limit-s sets; computing: program 'p' (task 0)"
+    );
+    let text = "start p\nprogram p\nfork q 2\nfork r\nbusy 9s\nend\nprogram q\nsleep 9s\nend\n\
+                program r\ntouch 1ms 10%\nmemory 9s 10%\nend\n";
+    assert_eq!(
+        told(text, 1000 * MS),
+        "4 tasks are not through after 1 simulated second, the limit that --limit-s sets; \
+         working on memory: program 'r' (task 3); busy: program 'p' (task 0); sleeping: program 'q' (tasks 1, 2)"
+    );
+}
+
+/// No time lies between an end and a beginning after it: in a program, and where the programs' order shows only when
+/// they run.
+#[test]
+fn what_ends_before_it_begins_has_no_time() {
+    let error = steps("compute 1ms\nmark end\ncompute 1ms\nmark begin").unwrap_err();
+    assert!(
+        error.starts_with("line 4: `mark end` comes before `mark begin`, which is in line 6"),
+        "{error}"
+    );
+    // In turns it has one.
+    steps("mark begin\ncompute 1ms\nmark end\nmark begin\nmark end").unwrap();
+
+    let text = "start p\nprogram p\nfork q\nmark end\nend\nprogram q\nsleep 1ms\nmark begin\nend\n";
+    let hw = hw();
+    let run = |text: &str| {
+        let plan = parse(text, &hw).unwrap();
+        let job = Job {
+            hw: &hw,
+            setup: &setup(&hw),
+            plan: &plan,
+            most_ns: 1000 * MS,
+        };
+        job.run(1)
+    };
+    let error = run(text).unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "the last `mark end` (line 4) comes before the first `mark begin` (line 8)"
+        ),
+        "{error}"
+    );
+    let outcome = run(&text.replace("mark end", "wait\nmark end")).unwrap();
+    assert!(outcome.run_ns < outcome.wall_ns, "{outcome:?}");
+}
+
+#[test]
+fn marks_of_programs_that_nobody_starts_are_told() {
+    let of = |steps: &str| {
+        let text = format!(
+            "start p\nprogram p\n{steps}\nend\nprogram q\nthread r\nend\nprogram r\nmark begin\nmark end\nend\n"
+        );
+        parse(&text, &hw()).map_err(|error| error.to_string())
+    };
+    let error = of("compute 1ms").unwrap_err();
+    assert!(
+        error.starts_with("line 9: this mark is never reached: nobody starts program 'r'"),
+        "{error}"
+    );
+    of("fork q").unwrap();
 }
 
 /// The file that the documentation shows.

@@ -20,6 +20,7 @@
 //! | [`engine`] | limits, balancer and history in one |
 //! | [`turns`] | how long a turn is, and what it costs |
 //! | [`record`] | decisions with all that they were decided by; replay |
+//! | [`possible`] | ... and whether their numbers can be true |
 //!
 //! The kernel dispatcher evaluates fork placement and the comparisons in BPF, from a header free of
 //! helpers that is compiled for the host as well and compared with these functions on random
@@ -34,6 +35,7 @@ pub mod limits;
 pub mod locality;
 pub mod observation;
 pub mod placement;
+pub mod possible;
 mod queue;
 pub mod record;
 pub mod rule_set;

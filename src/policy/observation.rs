@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::{Machine, NodeIdx};
 
 /// CPUs of a node: more in a file are a mistake, and would not add up.
-const MOST_CPUS: u32 = 1 << 20;
+pub(super) const MOST_CPUS: u32 = 1 << 20;
 
 /// What does not change while the scheduler is loaded: the places, in dense indices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

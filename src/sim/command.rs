@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 
 use super::args::SimulateArgs;
+use super::files;
 use super::hardware::{Hardware, Params};
 use super::plot;
 use super::report::Report;
@@ -23,7 +24,8 @@ use crate::policy::record::Record;
 /// # Errors
 /// The machine cannot be had, the workload does not come to its end, or something cannot be written.
 pub fn run(args: &SimulateArgs) -> Result<()> {
-    check_files(args)?;
+    check_dashes(args)?;
+    files::check(args)?;
     let machine = args.machine.read()?;
     for warning in machine.warnings() {
         // Not eprintln!, which panics when nobody can read it.
@@ -103,29 +105,6 @@ fn check_dashes(args: &SimulateArgs) -> Result<()> {
     }
 }
 
-/// Nothing is written over what is read, or over what is written besides.
-fn check_files(args: &SimulateArgs) -> Result<()> {
-    check_dashes(args)?;
-    let input = match &args.workload {
-        Source::File(path) | Source::Trace(path) => Some(path),
-        Source::BuiltIn(_) => None,
-    };
-    let files = [input, args.trace.as_ref(), args.svg.as_ref()];
-    let files = files.into_iter().flatten().filter(|path| !is_dash(path));
-    let files: Vec<&PathBuf> = files.collect();
-    let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-    for (at, file) in files.iter().enumerate() {
-        if files[..at].iter().any(|other| place(other) == place(file)) {
-            let name = file.display();
-            return Err(UsageError::new(format!(
-                "{name} is named twice, and would be overwritten"
-            ))
-            .into());
-        }
-    }
-    Ok(())
-}
-
 /// All runs of one set of flags.
 fn run_once(args: &SimulateArgs, job: &Job<'_>) -> Result<String> {
     if let Some(file) = &args.trace {
@@ -146,7 +125,8 @@ fn run_once(args: &SimulateArgs, job: &Job<'_>) -> Result<String> {
 /// All runs of all of a flag's values.
 fn run_sweep(args: &SimulateArgs, sweep: &Sweep, job: &Job<'_>) -> Result<String> {
     let setup = |policy: &PolicyArgs| args.setup_with(policy, &job.hw.nodes);
-    let points = sweep.points(&args.policy, setup);
+    let confined = !job.plan.sets.is_empty();
+    let points = sweep.points(&args.policy, setup, confined);
     let points = points.map_err(|why| UsageError::new(format!("--sweep {sweep}: {why}")))?;
     let outcomes = sweep::run(&points, job, args.seed, args.runs)?;
     let unswept = match points.iter().any(|point| point.setup == *job.setup) {

@@ -63,7 +63,13 @@ pub struct ExtraArgs {
     pub page_scan: u64,
 
     /// Leave rules out, to see what they are good for.
-    #[arg(long, value_enum, value_name = "RULE,...", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "RULE,...",
+        value_delimiter = ',',
+        ignore_case = true
+    )]
     pub without: Vec<LeftOut>,
 }
 

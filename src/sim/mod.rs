@@ -33,7 +33,7 @@
 //! | [`report`] | table and JSON |
 //! | [`sweep`] | one flag's values: which is best, and how much it matters |
 //! | [`plot`] | occupancy as SVG |
-//! | [`args`], [`command`] | the command |
+//! | [`args`], `files`, [`command`] | the command |
 
 pub mod args;
 mod audit;
@@ -43,6 +43,7 @@ mod counters;
 mod demand;
 mod dispatcher;
 pub mod extras;
+mod files;
 pub mod hardware;
 mod idle;
 mod latency;

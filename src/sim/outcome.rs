@@ -104,6 +104,11 @@ impl Tally {
         }
     }
 
+    /// Nobody began before the last one ended: there is no time between the two.
+    pub fn is_backwards(&self) -> bool {
+        matches!((self.begin, self.end), (Some(begin), Some(end)) if end < begin)
+    }
+
     pub fn forked(&mut self, why: ForkWhy, local: bool) {
         let forks = &mut self.forks;
         *match why {

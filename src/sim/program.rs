@@ -103,6 +103,8 @@ pub struct PlanNames {
     pub programs: Vec<String>,
     pub barriers: Vec<String>,
     pub channels: Vec<String>,
+    /// Lines of the first `mark begin` and the last `mark end`.
+    pub marks: Option<(usize, usize)>,
 }
 
 fn name_of(what: &str, names: &[String], at: usize) -> String {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who waits for what when a run does not come to its end, in words: what the author of the workload has to look at.
+//! Who waits for what, and who does what, when a run does not come to its end, in words: what the author of the
+//! workload has to look at.
+
+use std::collections::BTreeSet;
 
 use super::program::{Op, Plan};
 use super::task::State;
@@ -27,6 +30,52 @@ pub(super) fn waits(world: &World<'_>) -> String {
         all.push(format!("and at {more} more places"));
     }
     all.join("; ")
+}
+
+/// What tasks do that wait for nobody, each kind of it after a semicolon; empty when all wait.
+pub(super) fn doing(world: &World<'_>) -> String {
+    let kinds = [
+        "computing",
+        "working on memory",
+        "touching memory",
+        "busy",
+        "sleeping",
+    ];
+    let meeting = &world.meeting;
+    let channels = meeting.channels.iter();
+    let at_channels = channels.flat_map(|channel| channel.readers.iter().chain(&channel.writers));
+    let met: BTreeSet<usize> = meeting
+        .barriers
+        .iter()
+        .flatten()
+        .chain(at_channels)
+        .copied()
+        .collect();
+    let kind = |id: usize| {
+        let task = &world.tasks[id];
+        let program = &world.plan.programs[task.program];
+        match (task.state, program.get(task.at)) {
+            (State::Gone, _) => None,
+            _ if met.contains(&id) => None,
+            (State::Asleep, _) => {
+                // A sleeper is at what comes after its sleep.
+                let before = program.get(task.at.checked_sub(1)?);
+                matches!(before, Some(Op::Sleep(_))).then_some(kinds[4])
+            }
+            (_, Some(Op::Compute(_))) => Some(kinds[0]),
+            (_, Some(Op::Memory { .. })) => Some(kinds[1]),
+            (_, Some(Op::Touch { .. })) => Some(kinds[2]),
+            (_, Some(Op::Busy(_))) => Some(kinds[3]),
+            _ => None,
+        }
+    };
+    let each = kinds.iter().filter_map(|&what| {
+        let ids: Vec<usize> = (0..world.tasks.len())
+            .filter(|&id| kind(id) == Some(what))
+            .collect();
+        (!ids.is_empty()).then(|| format!("; {what}: {}", names(world, &ids)))
+    });
+    each.collect()
 }
 
 fn barriers<'a>(world: &'a World<'_>) -> impl Iterator<Item = String> + 'a {

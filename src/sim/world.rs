@@ -49,20 +49,43 @@ pub struct Setup {
 /// Why a run came to no end.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SimError {
-    #[error("{live} tasks are asleep and nobody is left to wake them; they wait {waits}")]
+    #[error("{} asleep and nobody is left to wake {}; waiting {waits}", tasks(*.live), match .live { 1 => "it", _ => "them" })]
     Stuck { live: usize, waits: String },
-    #[error("{live} tasks are not through after {seconds} simulated seconds{}", asleep(.waits))]
+    #[error("{} not through after {seconds} simulated second{}, the limit that --limit-s sets{doing}{}",
+            tasks(*.live), plural(*.seconds), asleep(.waits))]
     TooLong {
         live: usize,
         seconds: u64,
+        /// What those do that wait for nobody: empty, or with what parts it from the rest of the sentence.
+        doing: String,
         waits: String,
     },
+    #[error("the last `mark end`{} comes before the first `mark begin`{} when this runs: there is no time between them to report",
+            line(.lines.map(|(_, end)| end)), line(.lines.map(|(begin, _)| begin)))]
+    Backwards {
+        /// Of both in the file, if there is one: begin and end.
+        lines: Option<(usize, usize)>,
+    },
+}
+
+fn line(number: Option<usize>) -> String {
+    number.map_or_else(String::new, |number| format!(" (line {number})"))
+}
+
+/// `1 task is`, `2 tasks are`.
+fn tasks(live: usize) -> String {
+    let are = if live == 1 { "is" } else { "are" };
+    format!("{live} task{} {are}", plural(live as u64))
+}
+
+fn plural(number: u64) -> &'static str {
+    if number == 1 { "" } else { "s" }
 }
 
 fn asleep(waits: &str) -> String {
     match waits {
         "" => String::new(),
-        waits => format!("; some wait {waits}"),
+        waits => format!("; waiting {waits}"),
     }
 }
 
@@ -243,6 +266,7 @@ impl<'a> World<'a> {
                 return Err(SimError::TooLong {
                     live: self.live,
                     seconds: most_ns / 1_000_000_000,
+                    doing: super::stuck::doing(self),
                     waits: super::stuck::waits(self),
                 });
             }
@@ -251,6 +275,10 @@ impl<'a> World<'a> {
         }
         self.audit();
         assert!(self.demand.is_none(), "nobody is left to ask for memory");
+        if self.tally.is_backwards() {
+            let lines = self.plan.names.marks;
+            return Err(SimError::Backwards { lines });
+        }
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 //! not nest, no program starts itself again, and the number of tasks has a limit.
 
 use super::lines::{FileError, Line, Names, lines};
+use super::marks;
 use crate::machine::cpulist;
 use crate::sim::hardware::Hardware;
 use crate::sim::program::{Channel, Mark, Op, Plan, Whose};
@@ -25,10 +26,10 @@ const STEPS: &str = "compute, busy, memory, touch, use, sleep, fork, thread, exe
                      confine, repeat, mark, end";
 
 /// A program as it stands in the file.
-struct Block<'a> {
+pub(super) struct Block<'a> {
     head: Line<'a>,
-    name: &'a str,
-    body: Vec<Line<'a>>,
+    pub name: &'a str,
+    pub body: Vec<Line<'a>>,
 }
 
 /// Everything that has a name.
@@ -40,7 +41,7 @@ struct Known<'a> {
 }
 
 /// What one program starts: which other, how often.
-type Starts = Vec<(usize, u64)>;
+pub(super) type Starts = Vec<(usize, u64)>;
 
 /// The plan that a text describes, for a machine.
 ///
@@ -89,7 +90,7 @@ pub fn parse(text: &str, hw: &Hardware) -> Result<Plan, FileError> {
             .error("nothing says where to begin; expected a line `start PROGRAM`"));
     };
     plan.root = known.programs.find(&line, name)?;
-    let marked = check_marks(&blocks)?;
+    let marked = marks::check(&blocks)?;
     let mut starts = Vec::new();
     let mut threads = Vec::new();
     for block in &blocks {
@@ -103,23 +104,9 @@ pub fn parse(text: &str, hw: &Hardware) -> Result<Plan, FileError> {
     }
     check_threads(&blocks, &threads)?;
     check_tasks(&blocks, &starts, plan.root)?;
+    marks::check_started(&blocks, &starts, plan.root)?;
+    plan.names.marks = marks::lines(&blocks);
     Ok(plan)
-}
-
-/// Whether tasks say themselves when they are looked at. What is timed has a beginning and an end.
-fn check_marks(blocks: &[Block<'_>]) -> Result<bool, FileError> {
-    let lines = || blocks.iter().flat_map(|block| &block.body);
-    let mark = |what: &str| {
-        let is_it = |line: &&Line<'_>| {
-            line.word == "mark" && line.exactly("mark").is_ok_and(|[word]| word == what)
-        };
-        lines().find(is_it)
-    };
-    match (mark("begin"), mark("end")) {
-        (Some(line), None) => Err(line.error("there is `mark begin`, and nowhere `mark end`")),
-        (None, Some(line)) => Err(line.error("there is `mark end`, and nowhere `mark begin`")),
-        _ => Ok(mark("first").is_some()),
-    }
 }
 
 /// The lines up to the end of the program that begins at `head`.

@@ -3,6 +3,7 @@
 
 mod file;
 mod lines;
+mod marks;
 pub mod trace;
 
 use std::fmt;

@@ -7,6 +7,7 @@
 
 mod judge;
 mod report;
+mod same;
 
 use std::fmt;
 use std::str::FromStr;
@@ -55,7 +56,8 @@ impl Sweep {
         steps.map(move |n| format!("{}{sign}", self.from + n * self.step))
     }
 
-    /// The points: `policy` but for the flag, as `setup` makes a scheduler of it.
+    /// The points: `policy` but for the flag, as `setup` makes a scheduler of it. `confined`: the workload has tasks
+    /// that may not use all CPUs.
     ///
     /// # Errors
     /// What the flag's parser says of the first value that it does not take; or no value makes a difference.
@@ -63,15 +65,20 @@ impl Sweep {
         &self,
         policy: &PolicyArgs,
         setup: impl Fn(&PolicyArgs) -> Setup,
+        confined: bool,
     ) -> Result<Vec<Point>, String> {
         let point = |value: String| {
             let setup = setup(&self.with(policy, &value)?);
             Ok(Point { value, setup })
         };
         let points: Vec<Point> = self.values().map(point).collect::<Result<_, String>>()?;
-        let same = |pair: &[Point]| pair[0].setup == pair[1].setup;
-        if points.len() > 1 && points.windows(2).all(same) {
-            return Err("these rules do not use it: all values make the same limits".into());
+        let effective: Vec<Setup> = points
+            .iter()
+            .map(|p| same::effective(&p.setup, confined))
+            .collect();
+        if points.len() > 1 && effective.windows(2).all(|pair| pair[0] == pair[1]) {
+            let with = |value: &str| Some(setup(&self.with(policy, value).ok()?));
+            return Err(same::why(&self.flag, policy, &points[0].setup, with));
         }
         Ok(points)
     }
@@ -221,7 +228,7 @@ mod tests {
 
     fn points(text: &str, args: &SimulateArgs) -> Result<Vec<Point>, String> {
         let sweep: Sweep = text.parse().expect(text);
-        sweep.points(&args.policy, |policy| setup(args, policy))
+        sweep.points(&args.policy, |policy| setup(args, policy), false)
     }
 
     fn values(text: &str) -> Vec<String> {
@@ -278,6 +285,73 @@ mod tests {
         let error = points("imb-numa-nr=1..4", &base).unwrap_err();
         assert!(error.contains("do not use it"), "{error}");
         assert_eq!(points("slice-us=1000..2000..1000", &base).unwrap().len(), 2);
+    }
+
+    /// What other flags switch off or cap is refused with the reason, and what they do not is swept.
+    #[test]
+    fn values_that_come_to_the_same_are_refused_with_the_reason() {
+        for (words, sweep, why) in [
+            (&[][..], "imb-numa-nr=8..12", "capped at the node's CPUs"),
+            (&[], "imb-numa-nr=30%..36%..6%", "same whole number"),
+            (
+                &["--without", "r6"],
+                "newborn-ms=0..200..100",
+                "--without r6",
+            ),
+            (
+                &["--newborn-ms", "0"],
+                "newborn-work-us=1..3",
+                "--newborn-ms 0",
+            ),
+            (&["--without", "r9"], "pull-delay-us=1..3", "--without r9"),
+            (
+                &[],
+                "slice-min-us=5000..8000..1000",
+                "--slice-us, which is 5000",
+            ),
+            (
+                &["--slice-us", "100"],
+                "slice-min-us=100..200..100",
+                "which is 100",
+            ),
+        ] {
+            let error = points(sweep, &parsed(words)).expect_err(sweep);
+            assert!(error.contains(why), "{sweep}: {error}");
+        }
+        for (words, sweep) in [
+            (&[][..], "imb-numa-nr=7..12"),
+            (&[], "newborn-ms=0..200..100"),
+            (&["--without", "r9"], "newborn-work-us=1..3"),
+            (&["--without", "r6"], "pull-delay-us=1..3"),
+            (&[], "slice-min-us=4000..6000..1000"),
+            (&[], "balance-interval-ms=100..102"),
+        ] {
+            assert!(points(sweep, &parsed(words)).expect(sweep).len() > 1);
+        }
+        let machine = MachineBuilder::uniform(1, 1, 8, 1).build().unwrap();
+        let args = parsed(&[]);
+        let sweep: Sweep = "balance-interval-ms=100..102".parse().unwrap();
+        let alone = |policy: &PolicyArgs| args.setup_with(policy, &NodeShape::all(&machine));
+        let error = sweep.points(&args.policy, alone, false).unwrap_err();
+        assert!(error.contains("there is one node"), "{error}");
+        // Confined tasks leave after a pull delay, whatever R9 says.
+        let args = parsed(&["--without", "r9"]);
+        let sweep: Sweep = "pull-delay-us=1..3".parse().unwrap();
+        let two = |policy: &PolicyArgs| setup(&args, policy);
+        assert_eq!(sweep.points(&args.policy, two, true).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn rules_are_left_out_in_either_case() {
+        let (upper, lower) = (
+            parsed(&["--without", "R6,R9"]),
+            parsed(&["--without", "r6,r9"]),
+        );
+        assert_eq!(setup(&upper, &upper.policy), setup(&lower, &lower.policy));
+        assert_ne!(
+            setup(&upper, &upper.policy),
+            setup(&parsed(&[]), &upper.policy)
+        );
     }
 
     #[test]

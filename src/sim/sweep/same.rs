@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Flags that make no difference beside others, and why.
+
+use crate::cli::PolicyArgs;
+use crate::sim::world::Setup;
+
+/// What of a setup has an effect: what others switch off or cap is the same for all values. `confined`: there are tasks
+/// that may not use all CPUs, which are let go after a pull delay at the end of a turn, with R9 and without.
+pub(super) fn effective(setup: &Setup, confined: bool) -> Setup {
+    let mut setup = setup.clone();
+    setup.slice_min_ns = setup.slice_min_ns.min(setup.slice_ns);
+    if !setup.extras.pulls && !confined {
+        setup.pull_delay_ns = 0;
+    }
+    if setup.newborn_ns == 0 {
+        setup.newborn_work_ns = 0;
+    }
+    if setup.limits.fork.max_running.len() == 1 {
+        setup.balance_ns = 0;
+    }
+    setup
+}
+
+/// Why all values of `flag` are the same, in one sentence. `setup`: that of one of them; `with`: that of another value,
+/// if the flag has it.
+pub(super) fn why(
+    flag: &str,
+    policy: &PolicyArgs,
+    setup: &Setup,
+    with: impl Fn(&str) -> Option<Setup>,
+) -> String {
+    let differs = |value| with(value).is_some_and(|other| other != *setup);
+    let newborns_off = match policy.newborn_ms {
+        0 => "--newborn-ms 0 counts no newborns",
+        _ => "--without r6 counts no newborns",
+    };
+    match flag {
+        "imb-numa-nr" if !differs("0") && differs("4096") => {
+            "all values come to a limit of 0 tasks on these nodes".into()
+        }
+        "imb-numa-nr" if differs("0") && !differs("4096") => {
+            "all values are capped at the node's CPUs, and come to the same limits; begin below that"
+                .into()
+        }
+        "imb-numa-nr" if differs("0") => {
+            "all values come to the same whole number of tasks on these nodes; take a wider range"
+                .into()
+        }
+        "newborn-ms" if setup.newborn_ns == 0 => {
+            format!("{newborns_off}, however long they would count")
+        }
+        "newborn-work-us" if setup.newborn_ns == 0 => format!("{newborns_off}, whatever they did"),
+        "pull-delay-us" if !setup.extras.pulls => {
+            "--without r9 lets no CPU take tasks from elsewhere, whatever the delay".into()
+        }
+        "slice-min-us" => format!(
+            "no turn is longer than --slice-us, which is {}; all values are capped there",
+            policy.slice_us
+        ),
+        "balance-interval-ms" => "there is one node, and nothing to balance".into(),
+        _ => "these rules do not use it: all values make the same limits".into(),
+    }
+}

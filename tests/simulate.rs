@@ -148,7 +148,7 @@ fn what_does_not_end_is_told() {
     let reader = plan.program(vec![Op::Compute(MS), Op::Receive(silent)]);
     plan.root = plan.parent([reader, reader], MS);
     let stuck = job(&hw, &setup, &plan).run(1);
-    let told = "3 tasks are asleep and nobody is left to wake them; they wait for a message from pipe 0: \
+    let told = "3 tasks are asleep and nobody is left to wake them; waiting for a message from pipe 0: \
                 program 0 (tasks 1, 2); for children: program 1 (task 0)";
     assert_eq!(stuck.unwrap_err().to_string(), told);
 

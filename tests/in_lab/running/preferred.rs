@@ -97,7 +97,9 @@ fn the_limits_come_first() {
         };
         let hogs: Vec<Task> = (0..count as usize).map(|i| hog_on(&nodes[to], i)).collect();
         settle(&hogs);
-        // Somebody else who runs on its own node for a moment makes room for it there.
+        // Somebody else who runs on its own node for a moment makes room for it there. This thread would each time,
+        // since it looks when the task wakes up: where it makes things worse it does no harm.
+        confine(0, nodes[to].cpus.clone()).unwrap();
         undisturbed(12, || {
             client.prefer(task.pid(), None).unwrap();
             let away = &nodes[(to + 1) % nodes.len()];
@@ -117,6 +119,7 @@ fn the_limits_come_first() {
                 n => Err(format!("{n} wake-ups where it belongs")),
             }
         });
+        release([0]);
         // There was nothing else in its way.
         drop(hogs);
         wait_for(&task, nodes, to);

@@ -429,14 +429,12 @@ fn what_cannot_be_seen_is_tried_ever_more_rarely() {
     assert!(world.seen < 85, "{}", world.seen);
 }
 
-/// Whatever processes cost, looking stays within its budget.
-#[test]
-fn looking_stays_within_its_budget() {
+/// A minute of 40 processes as unstable as can be, which are always due. `each` changes them every second.
+fn a_restless_minute(cost_us: u32, each: impl Fn(&mut Memory)) -> World {
     let mut world = World::new(Mode::Sampled);
     for tgid in 20..60 {
-        // As unstable as can be: always due.
         let memory = Memory {
-            cost_us: 4_000,
+            cost_us,
             ..on([100, 100])
         };
         world.memory.insert(tgid, memory);
@@ -446,8 +444,16 @@ fn looking_stays_within_its_budget() {
         world.ticks(10);
         for memory in world.memory.values_mut() {
             memory.pages = if second % 2 == 0 { [200, 0] } else { [0, 200] };
+            each(memory);
         }
     }
+    world
+}
+
+/// Whatever processes cost, looking stays within its budget.
+#[test]
+fn looking_stays_within_its_budget() {
+    let world = a_restless_minute(4_000, |_| ());
     let spent = world.tracker.counts.look_us;
     let budget = 60 * u64::from(BUDGET_US);
     assert!(
@@ -461,22 +467,7 @@ fn looking_stays_within_its_budget() {
 /// ... also when looks cost more and more, and nobody knew.
 #[test]
 fn looks_that_cost_more_than_thought_are_paid() {
-    let mut world = World::new(Mode::Sampled);
-    for tgid in 20..60 {
-        let memory = Memory {
-            cost_us: 300,
-            ..on([100, 100])
-        };
-        world.memory.insert(tgid, memory);
-        world.task(tgid, (tgid % 2) as u16);
-    }
-    for second in 0..60 {
-        world.ticks(10);
-        for memory in world.memory.values_mut() {
-            memory.pages = if second % 2 == 0 { [200, 0] } else { [0, 200] };
-            memory.cost_us += memory.cost_us / 10;
-        }
-    }
+    let world = a_restless_minute(300, |memory| memory.cost_us += memory.cost_us / 10);
     let (spent, budget) = (world.tracker.counts.look_us, 60 * u64::from(BUDGET_US));
     let purse = u64::from(BUDGET_US * PURSE_S);
     // Looks beyond the purse, which cost a tenth more than they are thought to.

@@ -120,7 +120,7 @@ impl Following {
     ) -> bool {
         self.find_processes(on);
         self.find_places(on);
-        let findings = self.findings(on.now_ms, looks);
+        let findings = self.findings(on.now_ms);
         let shares = self.find_shares(ledger);
         let processes = self.processes.iter().zip(findings);
         let residents = processes.filter_map(|(process, finding)| {
@@ -237,17 +237,16 @@ impl Following {
     }
 
     /// Of each process.
-    fn findings(&mut self, now_ms: u64, looks: &Looks) -> Vec<Finding> {
-        let (follow, parts, places) = (&self.follow, &mut self.parts, &self.places);
+    fn findings(&mut self, now_ms: u64) -> Vec<Finding> {
+        let (parts, places) = (&mut self.parts, &self.places);
+        // Threads of one process are still on their way to each other for a while, whatever their memory takes.
+        let settled = |task: TaskKey| {
+            let place = places.get(&task)?;
+            let settled = now_ms.saturating_sub(place.since_ms) >= MOST_SETTLING_MS;
+            settled.then_some(place.node)
+        };
         let finding = |process: &Process| match parts.get_mut(&process.tgid) {
-            Some(parts) if process.is_spread() => {
-                let settling_ms = follow.settling_ms(looks.resident(process.tgid));
-                parts.find(now_ms, |task| {
-                    let place = places.get(&task)?;
-                    let settled = now_ms.saturating_sub(place.since_ms) >= settling_ms;
-                    settled.then_some(place.node)
-                })
-            }
+            Some(parts) if process.is_spread() => parts.find(now_ms, settled),
             _ => Finding::default(),
         };
         self.processes.iter().map(finding).collect()

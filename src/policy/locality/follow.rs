@@ -2,7 +2,7 @@
 //! Memory follows: when pages of a process are brought to the node where its tasks run.
 //!
 //! Tasks go to their memory (R8), that is the rule. This is for those that cannot: their node is full, they are not
-//! allowed there, or their memory is spread so that no node is theirs. When the tasks of such a process have run on
+//! allowed there, or their memory is spread so that no node is theirs. When the tasks of such a process have been stuck on
 //! one and the same node for a while, and less than half of its memory is there, memory is
 //! brought to them, within a purse of bytes per second, one order at a time on the whole machine. Whoever has most to win
 //! comes first. The while is as long as bringing all of the memory takes ([`settling_ms`]): nobody knows how long tasks
@@ -34,8 +34,8 @@ use serde::{Deserialize, Serialize};
 use super::evidence::{MemoryPolicy, Standing};
 use super::extents::{Extent, Finding, LEAST_TOUCHES};
 
-/// Tasks have stayed on a node for at least so long before memory comes to them, however little it is: newborn tasks are
-/// still distributed, and evidence about them is young.
+/// Tasks have been stuck on a node for at least so long before memory comes to them, however little it is: those who were
+/// refused try again, and others make room.
 pub const LEAST_SETTLING_MS: u64 = 1_000;
 /// ... and for so long it comes, however much it is.
 pub const MOST_SETTLING_MS: u64 = 5_000;
@@ -140,6 +140,7 @@ struct Run {
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     nodes: u64,
+    /// Since when it has been there, and stuck by what is known of its memory.
     since_ms: u64,
     run: Option<Run>,
     rests_until_ms: u64,
@@ -185,11 +186,6 @@ struct UnderWay {
 }
 
 impl Follow {
-    /// See [`settling_ms`].
-    pub fn settling_ms(&self, pages: u64) -> u64 {
-        settling_ms(pages, self.rate)
-    }
-
     /// `rate`: pages per second. The purse is empty at first.
     pub fn new(rate: u64, now_ms: u64) -> Self {
         Self {
@@ -288,10 +284,13 @@ impl Follow {
             since_ms: now_ms,
             ..State::default()
         });
+        let may_go = !process.stuck || process.standing != Standing::Known;
         if state.nodes != process.nodes {
             state.nodes = process.nodes;
             state.since_ms = now_ms;
             state.run = None;
+        } else if may_go && state.run.is_none() {
+            state.since_ms = now_ms;
         }
         if process.nodes.count_ones() > 1 {
             return state.part(process, now_ms, wishes);
@@ -392,9 +391,7 @@ impl State {
                 self.attempts = 0;
             }
         }
-        process.stuck
-            && process.standing == Standing::Known
-            && process.pages >= WORTH_PAGES
+        process.pages >= WORTH_PAGES
             && local < BEGIN_BELOW
             && now_ms >= self.rests_until_ms
             && self.attempts < MOST_ATTEMPTS

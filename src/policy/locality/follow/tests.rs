@@ -62,6 +62,27 @@ fn it_begins_when_tasks_have_settled_where_memory_is_not() {
     assert_eq!(tick(&mut follow, 4_400, process), [bring(2048)]);
 }
 
+/// Who can still go to its memory, or of whom nothing is known, is given time to do so.
+#[test]
+fn only_time_that_tasks_were_stuck_counts() {
+    let process = stuck(&[900, 100], 0);
+    let free = Resident {
+        stuck: false,
+        ..process
+    };
+    let unknown = Resident {
+        standing: Standing::Unstable,
+        ..process
+    };
+    for other in [free, unknown] {
+        let mut follow = Follow::new(8192, 0);
+        assert_eq!(tick(&mut follow, 0, process), []);
+        assert_eq!(tick(&mut follow, 3_000, other), []);
+        assert_eq!(tick(&mut follow, 6_124, process), []);
+        assert_eq!(tick(&mut follow, 6_125, process), [bring(1024)]);
+    }
+}
+
 #[test]
 fn tasks_settle_for_as_long_as_bringing_takes() {
     assert_eq!(settling_ms(25_600, 8192), 3125);

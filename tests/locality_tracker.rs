@@ -676,10 +676,11 @@ fn memory_follows_those_who_cannot_go_to_it() {
         }
         world
     };
+    // To bring 10000 pages takes 1.2 s at 8192 a second, so they settle for as long.
     let mut following = world(Some(8192));
-    following.ticks(45);
+    following.ticks(12);
     assert_eq!(following.tracker.counts.brought_pages, 0, "not settled yet");
-    following.ticks(255);
+    following.ticks(288);
     let pages = |world: &World, tgid: i32| world.memory[&tgid].pages;
     assert!(
         pages(&following, 20)[1] >= 180,

@@ -136,7 +136,7 @@ fn locality_brings_pages_to_who_may_not_go_to_them() {
             ..sampled
         },
     );
-    // It settles for 5 s first, and is looked at again after each eighth.
+    // It settles for a second or more first, and is looked at again after an eighth.
     assert!(bring.pages_moved >= 51_203 / 4, "{bring:?}");
     assert!(bring.local_permille > Some(100), "{bring:?}");
     assert!(bring.run_ns < run(&hw, &plan, sampled).run_ns, "{bring:?}");

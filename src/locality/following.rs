@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::memory::Order;
 use crate::policy::locality::decide::MIN_BUSY;
 use crate::policy::locality::extents::{Extents, Finding, Touched};
-use crate::policy::locality::follow::{Batch, Follow, Resident, SETTLED_MS, Wish};
+use crate::policy::locality::follow::{Batch, Follow, MOST_SETTLING_MS, Resident, Wish};
 use crate::policy::locality::ledger::{Ledger, TaskKey};
 use crate::policy::locality::view::{Stay, Steps};
 use crate::policy::observation::{Observation, Shape};
@@ -67,7 +67,7 @@ struct Parts {
 
 impl Parts {
     fn find(&mut self, now_ms: u64, node: impl Fn(TaskKey) -> Option<u16>) -> Finding {
-        let young = |at: u64| now_ms.saturating_sub(at) < SETTLED_MS;
+        let young = |at: u64| now_ms.saturating_sub(at) < MOST_SETTLING_MS;
         if !self.found_ms.is_some_and(young) {
             self.finding = self.extents.find(now_ms, node);
             self.found_ms = Some(now_ms);
@@ -221,7 +221,7 @@ impl Following {
                 false => *place = now,
             }
         }
-        let lately = |place: &Place| on.now_ms.saturating_sub(place.seen_ms) <= SETTLED_MS;
+        let lately = |place: &Place| on.now_ms.saturating_sub(place.seen_ms) <= MOST_SETTLING_MS;
         self.places.retain(|_, place| lately(place));
     }
 
@@ -239,9 +239,10 @@ impl Following {
     /// Of each process.
     fn findings(&mut self, now_ms: u64) -> Vec<Finding> {
         let (parts, places) = (&mut self.parts, &self.places);
+        // Threads of one process are still on their way to each other for a while, whatever their memory takes.
         let settled = |task: TaskKey| {
             let place = places.get(&task)?;
-            let settled = now_ms.saturating_sub(place.since_ms) >= SETTLED_MS;
+            let settled = now_ms.saturating_sub(place.since_ms) >= MOST_SETTLING_MS;
             settled.then_some(place.node)
         };
         let finding = |process: &Process| match parts.get_mut(&process.tgid) {

@@ -2,17 +2,19 @@
 //! Memory follows: when pages of a process are brought to the node where its tasks run.
 //!
 //! Tasks go to their memory (R8), that is the rule. This is for those that cannot: their node is full, they are not
-//! allowed there, or their memory is spread so that no node is theirs. When the tasks of such a process have run on
-//! one and the same node for [`SETTLED_MS`], and less than half of its memory is there, memory is
+//! allowed there, or their memory is spread so that no node is theirs. When the tasks of such a process have been stuck on
+//! one and the same node for a while, and less than half of its memory is there, memory is
 //! brought to them, within a purse of bytes per second, one order at a time on the whole machine. Whoever has most to win
-//! comes first.
+//! comes first. The while is as long as bringing all of the memory takes ([`settling_ms`]): nobody knows how long tasks
+//! will stay, and so what is brought in vain costs no more than what was lost by waiting.
 //!
 //! An order is of several batches: what is in the purse, but not more than is left of the stage (below), and at first
 //! no more than one batch and as much again as has moved already, so that a process of whom nothing can be moved costs little.
 //! Whoever carries it out stops after [`MOST_US`], and what was not tried goes back into the purse.
 //!
-//! After each eighth of the memory the process is looked at again. If its local share has not grown by a quarter of
-//! what was moved, or the kernel refused most, it did not help (others use the pages, or something moves them
+//! After an eighth of the memory the process is looked at again, and then whenever as much again has moved as all before
+//! that helped: looks are dear, and at most half of what moved can be in vain. If its local share has not grown by a
+//! quarter of what was moved, or the kernel refused most, it did not help (others use the pages, or something moves them
 //! back): the process rests, twice as long each time, and is given up after [`MOST_ATTEMPTS`]. Only another share,
 //! or another node of its tasks, makes it worth trying again. So with constant evidence bringing ends.
 //!
@@ -32,8 +34,11 @@ use serde::{Deserialize, Serialize};
 use super::evidence::{MemoryPolicy, Standing};
 use super::extents::{Extent, Finding, LEAST_TOUCHES};
 
-/// Tasks have stayed on a node for so long before memory comes to them.
-pub const SETTLED_MS: u64 = 5_000;
+/// Tasks have been stuck on a node for at least so long before memory comes to them, however little it is: those who were
+/// refused try again, and others make room.
+pub const LEAST_SETTLING_MS: u64 = 1_000;
+/// ... and for so long it comes, however much it is.
+pub const MOST_SETTLING_MS: u64 = 5_000;
 /// Bringing begins when less than this, in permille, is near, and ends when this is.
 pub const BEGIN_BELOW: u16 = 500;
 pub const END_FROM: u16 = 900;
@@ -45,7 +50,7 @@ pub const MOST_ATTEMPTS: u8 = 4;
 pub const REST_MS: u64 = 30_000;
 /// A process on several nodes that is far from what it works on is looked at so often.
 pub const LOOK_MS: u64 = 1_000;
-/// Part of the memory, in permille, after which it is looked whether it helps.
+/// Part of the memory, in permille, after which it is first looked whether it helps.
 const STAGE: u64 = 125;
 /// The local share has grown by one part in so many of what was moved at least, or it did not help.
 const HELPED: u64 = 4;
@@ -124,7 +129,7 @@ struct Run {
     moved: u64,
     refused: u64,
     finished: bool,
-    /// Pages that have moved since the run began.
+    /// Pages that have moved since the run began, these included.
     moved_before: u64,
     /// The stage is over since then, and a look was asked for.
     over_ms: Option<u64>,
@@ -135,6 +140,7 @@ struct Run {
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     nodes: u64,
+    /// Since when it has been there, and stuck by what is known of its memory.
     since_ms: u64,
     run: Option<Run>,
     rests_until_ms: u64,
@@ -150,6 +156,13 @@ struct State {
 struct Goal {
     to: u16,
     within: Option<Extent>,
+}
+
+/// How long the tasks of a process with so many pages have to have been on a node before memory comes to them.
+/// `rate`: pages per second that may be brought.
+pub fn settling_ms(pages: u64, rate: u64) -> u64 {
+    let takes = pages.saturating_mul(1000) / rate.max(1);
+    takes.clamp(LEAST_SETTLING_MS, MOST_SETTLING_MS)
 }
 
 /// See the module.
@@ -261,6 +274,7 @@ impl Follow {
         now_ms: u64,
         wishes: &mut Vec<Wish>,
     ) -> Option<Goal> {
+        let rate = self.rate;
         if process.policy != MemoryPolicy::Free || process.standing == Standing::Void {
             self.states.remove(&process.tgid);
             return None;
@@ -270,10 +284,13 @@ impl Follow {
             since_ms: now_ms,
             ..State::default()
         });
+        let may_go = !process.stuck || process.standing != Standing::Known;
         if state.nodes != process.nodes {
             state.nodes = process.nodes;
             state.since_ms = now_ms;
             state.run = None;
+        } else if may_go && state.run.is_none() {
+            state.since_ms = now_ms;
         }
         if process.nodes.count_ones() > 1 {
             return state.part(process, now_ms, wishes);
@@ -282,9 +299,13 @@ impl Follow {
         if process.nodes == 0 || process.shares.len() <= usize::from(to) {
             return None;
         }
+        let settling_ms = settling_ms(process.pages, rate);
         let goes_on = match state.run {
             Some(_) => state.go_on(process, to, now_ms, wishes),
-            None => state.may_begin(process, to, now_ms),
+            None => {
+                now_ms.saturating_sub(state.since_ms) >= settling_ms
+                    && state.may_begin(process, to, now_ms)
+            }
         };
         goes_on.then_some(Goal { to, within: None })
     }
@@ -349,8 +370,9 @@ impl Run {
 
     /// Pages of a stage: of a part that is all of it.
     fn stage(&self, process: &Resident<'_>) -> u64 {
-        let all = process.pages.saturating_mul(STAGE) / 1000;
-        self.within.map_or(all, |part| part.pages())
+        let first = process.pages.saturating_mul(STAGE) / 1000;
+        let helped = self.moved_before - self.moved;
+        self.within.map_or(first.max(helped), |part| part.pages())
     }
 
     /// ... that were not tried yet.
@@ -369,11 +391,8 @@ impl State {
                 self.attempts = 0;
             }
         }
-        process.stuck
-            && process.standing == Standing::Known
-            && process.pages >= WORTH_PAGES
+        process.pages >= WORTH_PAGES
             && local < BEGIN_BELOW
-            && now_ms.saturating_sub(self.since_ms) >= SETTLED_MS
             && now_ms >= self.rests_until_ms
             && self.attempts < MOST_ATTEMPTS
     }

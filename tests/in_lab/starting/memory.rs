@@ -246,8 +246,12 @@ fn children_of(pid: u32) -> String {
     must(&format!("pgrep -P {pid}"))
 }
 
-/// Two threads, each pinned to another node by nobody but this: all memory on one of the two, and a
-/// process that is never together.
+/// Two threads, each held on another node, and all memory on one of the two: half of it local, and a process that is
+/// together at most until it is held.
+///
+/// Each thread has a mask of its own. Under one mask with a CPU of either node EEVDF may leave both on one
+/// CPU for good: by its counters one node with two and one with none is an imbalance that it tolerates (the
+/// fault that R2 has the cap by affinity for).
 #[test]
 #[ignore = "runs in the lab"]
 fn threads_on_both_nodes_do_not_converge() {
@@ -256,17 +260,26 @@ fn threads_on_both_nodes_do_not_converge() {
     }
     with_none(|| {
         let first = |node: usize| *nodes()[node].cpus.iter().next().unwrap();
-        let (a, b) = (first(0), first(1));
-        let args = "--processes 1 --threads 2 --shared-mib 4 --seconds 4";
-        let line = format!(
-            "numactl -m0 taskset -c {a},{b} {} work numa-mem {args}",
-            binary().display()
-        );
-        // Two busy threads on two CPUs are kept apart, if not from the first moment on.
-        let text = must(&line);
-        let report = Report::parse(&text);
-        assert!(report.number("one_node") < 0.5, "{}", report.text());
+        let mut command = Command::new(binary());
+        let line =
+            "work numa-mem --processes 1 --threads 2 --shared-mib 4 --policy bind:0 --seconds 8";
+        command.args(line.split_whitespace()).stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        // Those two that have run longest are the ones that work.
+        must(&format!(
+            "set -- $(cd /proc/{}/task; for t in *; do echo $(cut -d' ' -f1 $t/schedstat) $t; done \
+                      | sort -n | tail -n2 | cut -d' ' -f2); \
+             taskset -p -c {} $1; taskset -p -c {} $2",
+            children_of(child.id()).trim(),
+            first(0),
+            first(1)
+        ));
+        let output = child.wait_with_output().unwrap();
+        let report = Report::parse(&String::from_utf8(output.stdout).unwrap());
+        // A quarter of the run goes by before they are held, anywhere.
+        assert!(report.number("one_node") < 0.4, "{}", report.text());
         let local = report.number("local_mean");
-        assert!((0.4..=0.75).contains(&local), "{}", report.text());
+        assert!((0.3..=0.7).contains(&local), "{}", report.text());
     });
 }

@@ -33,6 +33,14 @@ fn bring(pages: u32) -> Wish {
     }
 }
 
+/// What is ordered, if that alone is.
+fn batch_of(wishes: Vec<Wish>) -> u32 {
+    match wishes[..] {
+        [Wish::Bring { pages, .. }] => pages,
+        _ => panic!("{wishes:?}"),
+    }
+}
+
 fn all_moved(pages: u32) -> Option<Batch> {
     Some(Batch {
         moved: pages,
@@ -44,13 +52,44 @@ fn all_moved(pages: u32) -> Option<Batch> {
 fn it_begins_when_tasks_have_settled_where_memory_is_not() {
     let mut follow = Follow::new(8192, 0);
     let process = stuck(&[900, 100], 0);
+    // Bringing 25600 pages at 8192 a second takes 3125 ms.
     assert_eq!(tick(&mut follow, 1_000, process), []);
-    assert_eq!(tick(&mut follow, 5_999, process), []);
-    assert_eq!(tick(&mut follow, 6_000, process), [bring(1024)]);
+    assert_eq!(tick(&mut follow, 4_124, process), []);
+    assert_eq!(tick(&mut follow, 4_125, process), [bring(1024)]);
     // One order at a time.
-    assert_eq!(tick(&mut follow, 6_100, process), []);
-    follow.brought(7, 6_200, all_moved(1024));
-    assert_eq!(tick(&mut follow, 6_300, process), [bring(2048)]);
+    assert_eq!(tick(&mut follow, 4_200, process), []);
+    follow.brought(7, 4_300, all_moved(1024));
+    assert_eq!(tick(&mut follow, 4_400, process), [bring(2048)]);
+}
+
+/// Who can still go to its memory, or of whom nothing is known, is given time to do so.
+#[test]
+fn only_time_that_tasks_were_stuck_counts() {
+    let process = stuck(&[900, 100], 0);
+    let free = Resident {
+        stuck: false,
+        ..process
+    };
+    let unknown = Resident {
+        standing: Standing::Unstable,
+        ..process
+    };
+    for other in [free, unknown] {
+        let mut follow = Follow::new(8192, 0);
+        assert_eq!(tick(&mut follow, 0, process), []);
+        assert_eq!(tick(&mut follow, 3_000, other), []);
+        assert_eq!(tick(&mut follow, 6_124, process), []);
+        assert_eq!(tick(&mut follow, 6_125, process), [bring(1024)]);
+    }
+}
+
+#[test]
+fn tasks_settle_for_as_long_as_bringing_takes() {
+    assert_eq!(settling_ms(25_600, 8192), 3125);
+    // No less than a second, and no more than five; no rate is not a fault.
+    assert_eq!(settling_ms(100, 8192), 1000);
+    assert_eq!(settling_ms(u64::MAX, 8192), 5000);
+    assert_eq!(settling_ms(1, 0), 1000);
 }
 
 /// A process of 16 GiB, which has enough in each stage for whatever the purse allows.
@@ -177,8 +216,8 @@ fn another_node_starts_the_time_again() {
         },
     );
     tick(&mut follow, 4_000, process);
-    assert_eq!(tick(&mut follow, 8_999, process), []);
-    assert_eq!(tick(&mut follow, 9_000, process).len(), 1);
+    assert_eq!(tick(&mut follow, 7_124, process), []);
+    assert_eq!(tick(&mut follow, 7_125, process).len(), 1);
     // Gone elsewhere in the middle of it: the run is over.
     follow.brought(7, 9_100, all_moved(1024));
     assert_eq!(
@@ -221,10 +260,25 @@ fn it_goes_on_as_long_as_it_helps() {
         tick(&mut follow, now_ms + 10_000, stuck(&[900, 100], 0)),
         look
     );
-    // 4096 of 25600 pages are 160; a quarter of that is 40. Now all of a stage may be ordered at once.
-    let after = stuck(&[860, 140], now_ms + 10_100);
-    assert_eq!(tick(&mut follow, now_ms + 10_200, after), []);
-    assert_eq!(tick(&mut follow, now_ms + 10_300, after), [bring(3200)]);
+    // 4096 of 25600 pages are 160; a quarter of that is 40. Now as many again may be ordered, and at once.
+    let mut now_ms = now_ms + 10_100;
+    let mut local = 140;
+    for pages in [4096, 8192] {
+        let shares = [1000 - local, local];
+        let after = stuck(&shares, now_ms);
+        assert_eq!(tick(&mut follow, now_ms, after), []);
+        let mut left = pages;
+        while left > 0 {
+            now_ms += 1_000;
+            let batch = batch_of(tick(&mut follow, now_ms, after));
+            assert!(batch <= left, "{batch} of {left}");
+            follow.brought(7, now_ms, all_moved(batch));
+            left -= batch;
+        }
+        now_ms += 100;
+        assert_eq!(tick(&mut follow, now_ms, after), [Wish::Look { tgid: 7 }]);
+        local += pages as u16 / 100;
+    }
 }
 
 /// The look is ordered in the tick that asks for it, and has its time.
@@ -236,7 +290,7 @@ fn the_look_that_was_asked_for_counts() {
     assert_eq!(tick(&mut follow, now_ms + 100, before), []);
     let after = stuck(&[860, 140], now_ms);
     assert_eq!(tick(&mut follow, now_ms + 200, after), []);
-    assert_eq!(tick(&mut follow, now_ms + 300, after), [bring(3200)]);
+    assert_eq!(tick(&mut follow, now_ms + 300, after), [bring(4096)]);
 }
 
 #[test]

@@ -176,6 +176,7 @@ impl World {
                 exec_runtime: task.exec_ns,
                 weight: 100,
                 enq_cnt: task.enq_cnt,
+                worker: false,
             }
         })
     }
@@ -321,6 +322,37 @@ fn a_woken_task_goes_to_its_cpu_its_llc_its_node_and_elsewhere_only_when_that_is
 }
 
 /// Nobody tells when a task falls asleep: it is looked at when its CPU is wanted, not sooner and not twice.
+/// What /proc says of a worker of the kernel waits for a mutex that a task may have which is to be placed.
+#[test]
+fn nothing_is_asked_about_the_kernels_workers() {
+    let mut world = World::small();
+    // Before its first turn it is like any other task.
+    world.with(10, |task| task.cpu = 0);
+    world.wake(10);
+    assert_eq!(world.user.tasks_known(), 1);
+    let worker = |world: &World| Queued {
+        worker: true,
+        ..world.queued(10, 0, true)
+    };
+    world.later(MS);
+    let queued = worker(&world);
+    assert_eq!(world.place(&queued).cpu, 0);
+    assert_eq!(world.user.tasks_known(), 0);
+    assert_eq!(world.user.committed().iter().sum::<u32>(), 0);
+    // Beside somebody, on a CPU of the same LLC; pinned, behind him.
+    world.with(11, |task| task.cpu = 0);
+    assert_eq!(world.wake(11).cpu, 0);
+    world.later(MS);
+    let queued = worker(&world);
+    assert_eq!(world.place(&queued).cpu, 1);
+    let pinned = Queued {
+        nr_cpus_allowed: 1,
+        ..worker(&world)
+    };
+    assert_eq!(world.place(&pinned).cpu, 0);
+    assert_eq!(world.kernel.looks.get(), 0);
+}
+
 #[test]
 fn looks_are_made_where_they_decide_something() {
     let mut world = World::small();

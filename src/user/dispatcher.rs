@@ -43,6 +43,8 @@ pub struct Queued {
     pub weight: u32,
     /// How often it was queued since it is known to BPF.
     pub enq_cnt: u64,
+    /// A worker of the kernel ([`Dispatcher::place_worker`]).
+    pub worker: bool,
 }
 
 /// Where it goes.
@@ -163,6 +165,9 @@ impl<F: Facts> Dispatcher<F> {
         if self.own.contains(&queued.pid) {
             return self.as_it_is(queued);
         }
+        if queued.worker {
+            return self.place_worker(queued, prev);
+        }
         let (slot, is_new) = match self.slot_of(queued, now) {
             Some(found) => found,
             None => {
@@ -194,6 +199,27 @@ impl<F: Facts> Dispatcher<F> {
         let cpu = self.places.by_id(queued.cpu).unwrap_or(0);
         Placed {
             cpu: queued.cpu,
+            slice_ns: self.times.slice_ns,
+            vtime: self.clocks[cpu] as u64,
+        }
+    }
+
+    /// A worker of the kernel: where it was, or on a CPU nearby where nobody is. It is not counted, because nothing may be
+    /// asked about it: `stat` and `status` of a worker wait for a mutex of the kernel (wq_pool_attach_mutex). Who has it may
+    /// wait to be placed here, and then nobody is placed any more.
+    fn place_worker(&mut self, queued: &Queued, prev: usize) -> Placed {
+        // Before its first turn it looked like any other task.
+        if let Some(slot) = self.tasks.find(queued.pid) {
+            self.forget(slot);
+        }
+        let llc = self.places.place(prev).llc;
+        let everywhere = queued.nr_cpus_allowed >= self.places.nr_cpu_ids() as u64;
+        let mut near = std::iter::once(prev)
+            .chain(self.places.cpus_of_llc(llc))
+            .filter(|&cpu| everywhere && self.is_empty(cpu));
+        let cpu = near.next().unwrap_or(prev);
+        Placed {
+            cpu: self.places.place(cpu).id,
             slice_ns: self.times.slice_ns,
             vtime: self.clocks[cpu] as u64,
         }

@@ -44,6 +44,10 @@ struct Truth {
     enq_cnt: u64,
     start_ts: u64,
     exec_ns: u64,
+    /// A thread of the kernel; one about which only some things may be asked; one that has such a name.
+    kernels: bool,
+    worker: bool,
+    named_worker: bool,
 }
 
 /// All tasks; how often it was asked.
@@ -59,6 +63,7 @@ impl Facts for Kernel {
         self.looks.set(self.looks.get() + 1);
         let tasks = self.tasks.borrow();
         let task = tasks.get(&tid).filter(|task| !task.ended)?;
+        assert!(!task.worker, "the state of a worker");
         Some(Look {
             state: match (task.elsewhere, task.runnable) {
                 (true, _) => State::Elsewhere,
@@ -99,10 +104,18 @@ impl Facts for Kernel {
     fn kin(&mut self, tid: i32) -> Option<Kin> {
         let tasks = self.tasks.borrow();
         let task = tasks.get(&tid)?;
+        assert!(!task.worker, "the process of a worker");
         Some(Kin {
             process: task.process.unwrap_or(tid),
             parent: task.process.unwrap_or(task.parent),
         })
+    }
+
+    fn is_kernels(&mut self, tid: i32) -> bool {
+        self.tasks
+            .borrow()
+            .get(&tid)
+            .is_none_or(|task| task.kernels)
     }
 }
 
@@ -176,7 +189,7 @@ impl World {
                 exec_runtime: task.exec_ns,
                 weight: 100,
                 enq_cnt: task.enq_cnt,
-                worker: false,
+                named_worker: task.worker || task.named_worker,
             }
         })
     }
@@ -321,38 +334,88 @@ fn a_woken_task_goes_to_its_cpu_its_llc_its_node_and_elsewhere_only_when_that_is
     assert_eq!(world.node(away), 1, "node 0 has no spare");
 }
 
-/// Nobody tells when a task falls asleep: it is looked at when its CPU is wanted, not sooner and not twice.
 /// What /proc says of a worker of the kernel waits for a mutex that a task may have which is to be placed.
 #[test]
 fn nothing_is_asked_about_the_kernels_workers() {
     let mut world = World::small();
-    // Before its first turn it is like any other task.
-    world.with(10, |task| task.cpu = 0);
+    // It was counted when it was no worker.
+    world.with(10, |task| task.kernels = true);
     world.wake(10);
-    assert_eq!(world.user.tasks_known(), 1);
-    let worker = |world: &World| Queued {
-        worker: true,
-        ..world.queued(10, 0, true)
-    };
-    world.later(MS);
-    let queued = worker(&world);
-    assert_eq!(world.place(&queued).cpu, 0);
-    assert_eq!(world.user.tasks_known(), 0);
-    assert_eq!(world.user.committed().iter().sum::<u32>(), 0);
-    // Beside somebody, on a CPU of the same LLC; pinned, behind him.
+    assert_eq!(world.user.committed().iter().sum::<u32>(), 1);
+    world.with(10, |task| task.worker = true);
+    let mut balancing = Balancing::new(&Shape::of(&world.machine), &world.limits, 100);
+    for _ in 0..10 {
+        world.later(25 * MS);
+        assert_eq!(world.wake(10).cpu, 0);
+        assert_eq!(world.user.committed()[0], 0);
+        world.user.take_sample(&mut balancing, world.now);
+        // Crowded elsewhere, so that tasks are asked about.
+        for pid in 20..26 {
+            world.with(pid, |task| (task.cpu, task.cpus) = (4, Some(vec![4])));
+            world.wake(pid);
+        }
+        world.user.tick(&mut balancing, world.now, |_| ());
+    }
+    // Somebody is there, then everywhere in the LLC; one that may go nowhere else waits.
     world.with(11, |task| task.cpu = 0);
     assert_eq!(world.wake(11).cpu, 0);
-    world.later(MS);
-    let queued = worker(&world);
-    assert_eq!(world.place(&queued).cpu, 1);
-    let pinned = Queued {
-        nr_cpus_allowed: 1,
-        ..worker(&world)
-    };
-    assert_eq!(world.place(&pinned).cpu, 0);
-    assert_eq!(world.kernel.looks.get(), 0);
+    assert_eq!(world.wake(10).cpu, 1);
+    world.with(10, |task| (task.cpu, task.cpus) = (0, Some(vec![0])));
+    assert_eq!(world.wake(10).cpu, 0);
+    // It is gone, and that is seen without such a question.
+    let known = world.user.tasks_known();
+    world.kernel.tasks.borrow_mut().remove(&10);
+    for _ in 0..10 {
+        world.user.take_sample(&mut balancing, world.now);
+    }
+    assert_eq!(world.user.tasks_known(), known - 1);
 }
 
+/// One that never ends its work owes for it like anybody else: who waits on its CPU has a turn.
+#[test]
+fn a_worker_pays_for_its_turns() {
+    let mut world = World::small();
+    world.with(10, |task| (task.kernels, task.worker) = (true, true));
+    let first = world.wake(10);
+    let later = (0..5)
+        .map(|_| {
+            world.later(5 * MS);
+            world.slice_over(10, 5 * MS)
+        })
+        .last()
+        .unwrap();
+    assert_eq!(later.cpu, first.cpu);
+    assert!(later.vtime >= first.vtime + 20 * MS, "{first:?} {later:?}");
+}
+
+/// The CPU that a worker was given to may have fallen asleep meanwhile; it is woken a few times, not for ever.
+#[test]
+fn a_workers_cpu_is_woken_again() {
+    let mut world = World::small();
+    world.with(10, |task| (task.kernels, task.worker) = (true, true));
+    world.wake(10);
+    let mut woken = Vec::new();
+    for ms in 0..3000 {
+        world.later(MS);
+        world.user.overdue(world.now, |cpu| woken.push((ms, cpu)));
+    }
+    assert_eq!(woken.len(), 6, "{woken:?}");
+    assert!(
+        woken[0].0 < 25 && woken.iter().all(|&(_, cpu)| cpu == 0),
+        "{woken:?}"
+    );
+}
+
+/// A program that has given itself the name of a worker is treated like any other.
+#[test]
+fn a_name_alone_makes_no_worker() {
+    let mut world = World::small();
+    world.with(10, |task| task.named_worker = true);
+    world.wake(10);
+    assert_eq!(world.user.committed().iter().sum::<u32>(), 1);
+}
+
+/// Nobody tells when a task falls asleep: it is looked at when its CPU is wanted, not sooner and not twice.
 #[test]
 fn looks_are_made_where_they_decide_something() {
     let mut world = World::small();

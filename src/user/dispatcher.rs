@@ -43,8 +43,8 @@ pub struct Queued {
     pub weight: u32,
     /// How often it was queued since it is known to BPF.
     pub enq_cnt: u64,
-    /// A worker of the kernel ([`Dispatcher::place_worker`]).
-    pub worker: bool,
+    /// It has the name of a worker of the kernel ([`super::worker`]).
+    pub named_worker: bool,
 }
 
 /// Where it goes.
@@ -85,6 +85,8 @@ pub struct Dispatcher<F> {
     pub(super) turn: usize,
     /// Tasks that are queued from now on and were not known are new; before, they are older than we are.
     settled: bool,
+    /// Slots of workers of the kernel that were given to a CPU lately ([`super::worker`]).
+    pub(super) workers: Vec<u32>,
     /// For the trace, if there is one.
     pub(super) records: Option<Vec<Record>>,
     pub tally: Tally,
@@ -112,6 +114,7 @@ impl<F: Facts> Dispatcher<F> {
             looks: LOOKS_AT_ONCE,
             turn: 0,
             settled: false,
+            workers: Vec::with_capacity(64),
             records: trace.then(|| Vec::with_capacity(1024)),
             tally: Tally::default(),
         }
@@ -165,9 +168,6 @@ impl<F: Facts> Dispatcher<F> {
         if self.own.contains(&queued.pid) {
             return self.as_it_is(queued);
         }
-        if queued.worker {
-            return self.place_worker(queued, prev);
-        }
         let (slot, is_new) = match self.slot_of(queued, now) {
             Some(found) => found,
             None => {
@@ -178,6 +178,10 @@ impl<F: Facts> Dispatcher<F> {
         let woken = queued.woken || is_new;
         self.charge(slot, queued);
         self.note_usable(slot, queued);
+        if self.note_worker(slot, queued) {
+            let cpu = self.place_worker(slot, prev);
+            return self.give(slot, cpu, woken, now);
+        }
         let task = self.tasks.get_mut(slot);
         (task.known_at, task.active) = (now, true);
         task.sleeps += u64::from(queued.woken);
@@ -199,27 +203,6 @@ impl<F: Facts> Dispatcher<F> {
         let cpu = self.places.by_id(queued.cpu).unwrap_or(0);
         Placed {
             cpu: queued.cpu,
-            slice_ns: self.times.slice_ns,
-            vtime: self.clocks[cpu] as u64,
-        }
-    }
-
-    /// A worker of the kernel: where it was, or on a CPU nearby where nobody is. It is not counted, because nothing may be
-    /// asked about it: `stat` and `status` of a worker wait for a mutex of the kernel (wq_pool_attach_mutex). Who has it may
-    /// wait to be placed here, and then nobody is placed any more.
-    fn place_worker(&mut self, queued: &Queued, prev: usize) -> Placed {
-        // Before its first turn it looked like any other task.
-        if let Some(slot) = self.tasks.find(queued.pid) {
-            self.forget(slot);
-        }
-        let llc = self.places.place(prev).llc;
-        let everywhere = queued.nr_cpus_allowed >= self.places.nr_cpu_ids() as u64;
-        let mut near = std::iter::once(prev)
-            .chain(self.places.cpus_of_llc(llc))
-            .filter(|&cpu| everywhere && self.is_empty(cpu));
-        let cpu = near.next().unwrap_or(prev);
-        Placed {
-            cpu: self.places.place(cpu).id,
             slice_ns: self.times.slice_ns,
             vtime: self.clocks[cpu] as u64,
         }
@@ -356,7 +339,7 @@ impl<F: Facts> Dispatcher<F> {
         };
     }
 
-    /// Give the task to the CPU, and count it there.
+    /// Give the task to the CPU, and count it there, unless it is a worker of the kernel.
     fn give(&mut self, slot: u32, cpu: usize, woken: bool, now: u64) -> Placed {
         let place = self.places.place(cpu);
         let (from, had_run) = (self.tasks.get(slot).llc, self.tasks.get(slot).start_ts > 0);
@@ -364,7 +347,10 @@ impl<F: Facts> Dispatcher<F> {
             let same_node = usize::from(self.places.shape.llc_node[from]) == place.node;
             self.tally.migrated(same_node);
         }
-        self.count_as(slot, Counted::On(cpu));
+        match self.tasks.get(slot).worker {
+            true => self.tasks.get_mut(slot).settle_at(cpu, place.llc),
+            false => self.count_as(slot, Counted::On(cpu)),
+        }
         let running = self.counts.running_in(place.llc);
         let weight = self.places.shape.llc_weight[place.llc];
         let slices = (self.times.slice_ns, self.times.slice_min_ns);

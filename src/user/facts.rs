@@ -2,7 +2,9 @@
 //! What is asked about single tasks, because nobody tells: whether one still runs, how long it has run, which
 //! CPUs it may use, whose thread it is.
 //!
-//! Each question is one small file below /proc, or one system call, and none waits for another task.
+//! Each question is one small file below /proc, or one system call. Which locks of the kernel they wait for is said in
+//! docs/user-dispatcher.md: the one that a task which is to be placed has for long is that of the kernel's workers, about
+//! whom [`Facts::look`] and [`Facts::kin`] must therefore not be asked (`worker`).
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -103,6 +105,8 @@ pub trait Facts {
     /// The CPUs that its affinity names, those that are online; `set` has room for all.
     fn affinity(&mut self, tid: i32, set: &mut CpuSet) -> bool;
     fn kin(&mut self, tid: i32) -> Option<Kin>;
+    /// It is a thread of the kernel, or gone. Waits for no lock.
+    fn is_kernels(&mut self, tid: i32) -> bool;
 }
 
 /// The running kernel's answers.
@@ -226,6 +230,13 @@ impl Facts for Proc {
     fn kin(&mut self, tid: i32) -> Option<Kin> {
         parse_kin(self.read(tid, "status")?, tid)
     }
+
+    /// Threads of the kernel are in its first process group, 0, into which no process can go by itself. What
+    /// the kernel starts is there too, as is init, until it begins a session.
+    fn is_kernels(&mut self, tid: i32) -> bool {
+        // SAFETY: takes a number.
+        unsafe { libc::getpgid(tid) <= 0 }
+    }
 }
 
 fn parse_kin(text: &str, tid: i32) -> Option<Kin> {
@@ -243,6 +254,8 @@ fn parse_kin(text: &str, tid: i32) -> Option<Kin> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+
     use super::*;
 
     #[test]
@@ -334,6 +347,14 @@ mod tests {
         set.0.fill(u64::MAX);
         assert!(proc.affinity(tid, &mut set) && set.contains(look.cpu));
         assert!(!set.contains(4095), "words that the kernel does not write");
+        let child = std::process::Command::new("sleep")
+            .arg("9")
+            .process_group(0)
+            .spawn();
+        let mut child = child.unwrap();
+        assert!(!proc.is_kernels(child.id() as i32) && proc.is_kernels(i32::MAX));
+        child.kill().unwrap();
+        child.wait().unwrap();
         assert_eq!(proc.look(i32::MAX), None);
         assert_eq!(proc.kin(i32::MAX), None);
         assert!(!proc.affinity(i32::MAX, &mut set));

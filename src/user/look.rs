@@ -6,7 +6,7 @@
 
 use super::dispatcher::Dispatcher;
 use super::facts::{Facts, State};
-use super::tasks::Counted;
+use super::tasks::{Counted, Task};
 
 /// What was known of a task so long ago is still true.
 const FRESH_NS: u64 = 200_000;
@@ -16,7 +16,7 @@ const BOUNCED_AFTER_NS: u64 = 1_000_000_000;
 /// The CPU of a task that has not come back is woken after this time, then after twice this, and so on for so many
 /// times.
 const WAKE_AFTER_NS: u64 = 20_000_000;
-const WAKE_DOUBLED: u32 = 5;
+pub(super) const WAKE_DOUBLED: u32 = 5;
 
 /// Looks for one placement, beyond the CPU where the task was; ...
 const LOOKS_FOR_ONE: u32 = 8;
@@ -38,6 +38,9 @@ impl<F: Facts> Dispatcher<F> {
     }
 
     pub(super) fn look_anyway(&mut self, slot: u32, now: u64) {
+        if self.tasks.get(slot).worker {
+            return self.look_at_worker(slot);
+        }
         self.tally.looks += 1;
         let pid = self.tasks.get(slot).pid;
         let Some(seen) = self.facts.look(pid) else {
@@ -119,18 +122,13 @@ impl<F: Facts> Dispatcher<F> {
         for cpu in 0..self.places.nr_cpus() {
             let mut late = false;
             for &slot in self.counts.on(cpu) {
-                let task = self.tasks.get_mut(slot);
-                let wait = WAKE_AFTER_NS << task.woken.min(WAKE_DOUBLED);
-                if now.saturating_sub(task.woken_at) >= wait {
-                    task.woken_at = now;
-                    task.woken += 1;
-                    late = true;
-                }
+                late |= is_late(self.tasks.get_mut(slot), now);
             }
             if late {
                 wake(self.places.place(cpu).id);
             }
         }
+        self.overdue_workers(now, wake);
     }
 
     /// Look at who was given to the CPU: is nobody there?
@@ -149,4 +147,15 @@ impl<F: Facts> Dispatcher<F> {
     pub(super) fn looks_for_one(&self) -> u32 {
         LOOKS_FOR_ONE.min(self.looks)
     }
+}
+
+/// It was given to its CPU, or that was woken for it, so long ago that it is to be woken, which is noted.
+pub(super) fn is_late(task: &mut Task, now: u64) -> bool {
+    let wait = WAKE_AFTER_NS << task.woken.min(WAKE_DOUBLED);
+    let late = now.saturating_sub(task.woken_at) >= wait;
+    if late {
+        task.woken_at = now;
+        task.woken += 1;
+    }
+    late
 }

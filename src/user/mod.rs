@@ -12,6 +12,7 @@
 //! | [`ask`] | ... whose version is asked for first |
 //! | [`dispatcher`] | a queued task in; a CPU, a slice and a virtual time out |
 //! | `place` | ... which CPU |
+//! | [`worker`] | ... of workers of the kernel, about whom nothing may be asked |
 //! | `look` | who is still where he was put, asked within a budget |
 //! | [`ending`] | what the kernel's reason for an end means |
 //! | [`tick`] | the balancing tick |
@@ -36,3 +37,4 @@ pub mod report;
 pub mod tally;
 pub mod tasks;
 pub mod tick;
+pub mod worker;

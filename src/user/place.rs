@@ -286,7 +286,7 @@ impl<F: Facts> Dispatcher<F> {
 
     /// Where to wait: the CPU of `llc` with the fewest tasks. On a tie `prev` if it has none of them, else the
     /// next one after it, so that those who share a CPU while others have one for themselves take turns at it.
-    fn shortest(&mut self, slot: u32, llc: usize, prev: usize) -> usize {
+    pub(super) fn shortest(&mut self, slot: u32, llc: usize, prev: usize) -> usize {
         self.tally.queued += 1;
         let node = usize::from(self.places.shape.llc_node[llc]);
         let found = self.shortest_in(slot, self.places.cpus_of_llc(llc), prev);

@@ -51,6 +51,8 @@ pub struct Task {
     pub usable: Usable,
     /// Bit n is set if it may use some CPU of node n.
     pub nodes: u64,
+    /// A worker of the kernel: it is in no counter, and `stat` and `status` are never asked about it (`worker`).
+    pub worker: bool,
     pub counted: Counted,
     /// Where it was given to last.
     pub cpu: usize,
@@ -84,6 +86,13 @@ pub struct Task {
     pub active: bool,
     /// CPU time when it was last observed; `None`: never.
     pub seen_ns: Option<u64>,
+}
+
+impl Task {
+    /// It was given to `cpu` and is in no counter for that.
+    pub fn settle_at(&mut self, cpu: usize, llc: usize) {
+        (self.cpu, self.llc) = (cpu, llc);
+    }
 }
 
 #[derive(Debug)]

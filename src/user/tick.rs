@@ -151,6 +151,11 @@ impl<F: Facts> Dispatcher<F> {
         let slot = self.tasks.find(pid).filter(|_| llc.is_some());
         let slot = slot.ok_or_else(|| format!("task {pid} is not known here"))?;
         let task = self.tasks.get_mut(slot);
+        if task.worker {
+            return Err(format!(
+                "task {pid} is a worker of the kernel, which stays where its work was given to it"
+            ));
+        }
         if task.nodes >> node.idx.as_usize() & 1 == 0 {
             return Err(format!("task {pid} may not run on node {}", node.id));
         }
@@ -205,7 +210,7 @@ impl<F: Facts> Dispatcher<F> {
                 *tasks += 1;
                 *weight += u64::from(task.weight);
             }
-            if !(task.active || on) || left == 0 {
+            if task.worker || !(task.active || on) || left == 0 {
                 continue;
             }
             left -= 1;

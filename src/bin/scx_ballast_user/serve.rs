@@ -22,6 +22,7 @@ use scx_ballast::user::launch::{PROGRAM, check_machine};
 use scx_ballast::user::places::Places;
 use scx_ballast::user::report::Outside;
 use scx_ballast::user::tick::{Balancing, SAMPLES};
+use scx_ballast::user::worker;
 use scx_stats::prelude::StatsServer;
 use scx_utils::{scx_enums, try_set_rlimit_infinity};
 
@@ -32,8 +33,6 @@ use crate::threads::{self, AGAIN};
 const IDLE_BEAT: Duration = Duration::from_millis(100);
 /// Tasks that are taken in one go before anything else is looked at.
 const BATCH: usize = 512;
-/// How the names of the kernel's workers begin.
-const WORKER: &[u8] = b"kworker/";
 /// In the place of a task's turn: carry it out whatever has happened since. Where BPF's part knows of a later turn it
 /// would insert the task and then take that back. Linux 7.3 (not 6.12) ignores an insert of a task that has ended, so that
 /// there is nothing to take back, for which it ends the scheduler ("dispatch buffer underflow"). An old placement does
@@ -124,7 +123,7 @@ impl Serving<'_> {
             exec_runtime: task.exec_runtime,
             weight: task.weight as u32,
             enq_cnt: task.enq_cnt,
-            worker: WORKER.iter().zip(task.comm).all(|(&a, b)| a == b as u8),
+            named_worker: worker::is_name(&task.comm.map(|byte| byte as u8)),
         };
         let placed = self.dispatcher.place(&queued, now());
         // Its own CPU serves its queue when this program leaves it.

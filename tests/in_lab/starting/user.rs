@@ -285,6 +285,28 @@ fn gone_before_they_are_placed() {
     });
 }
 
+/// Many read all of /proc beside forks. What it says of the kernel's workers waits for a mutex that each of the readers has
+/// for moments, and in some of these its slice ends: who places tasks must not wait for it.
+#[test]
+#[ignore = "runs in the lab"]
+fn readers_of_proc() {
+    let storm = |seconds| {
+        format!(
+            "end=$(($(date +%s) + {seconds}))
+             on() {{ [ $(date +%s) -lt $end ]; }}
+             read_all() {{ for d in /proc/[0-9]*; do read -r x <$d/stat; read -r x <$d/status; done 2>/dev/null; }}
+             count() {{ k=0; while [ $k -lt 3000 ]; do k=$((k + 1)); done; }}
+             for i in 1 2 3 4; do while on; do read_all; done & done
+             for i in 1 2 3 4; do while on; do for j in 1 2 3 4 5 6; do count & done; wait; done & done
+             wait"
+        )
+    };
+    with_own(&SCHED_USER, |sched| {
+        must(&storm(soak(25, 300)));
+        sched.assert_well();
+    });
+}
+
 #[test]
 #[ignore = "runs in the lab"]
 fn killed_under_load() {

@@ -301,28 +301,6 @@ pub struct LocalityArgs {
     pub migrate_rate: u32,
 }
 
-impl LocalityArgs {
-    /// Refuse memory that is to follow when by the flags nobody knows where it is. What auto comes to only the machine
-    /// tells.
-    ///
-    /// # Errors
-    /// Which flags do not go together, and what to do.
-    pub fn check(&self) -> Result<(), UsageError> {
-        let asked = match self.locality {
-            LocalityMode::Off => "off",
-            LocalityMode::FirstTouch => "first-touch",
-            LocalityMode::Auto | LocalityMode::Sampled => return Ok(()),
-        };
-        match self.migrate_memory {
-            true => Err(UsageError::new(format_args!(
-                "--migrate-memory cannot be had with --locality {asked}: it needs --locality sampled (or auto, the \
-                 default); leave one of the two flags out"
-            ))),
-            false => Ok(()),
-        }
-    }
-}
-
 /// Who decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DispatcherKind {
@@ -442,6 +420,32 @@ pub struct RunArgs {
     #[command(flatten, next_help_heading = "Libbpf Options")]
     pub libbpf: LibbpfOpts,
 }
+
+impl RunArgs {
+    /// Refuse memory that is to follow when by the flags nobody knows where it is, or nobody ever decides. What
+    /// `--locality auto` comes to only the machine tells.
+    ///
+    /// # Errors
+    /// Which flags do not go together, and what to do.
+    pub fn check(&self) -> Result<(), UsageError> {
+        if !self.locality.migrate_memory {
+            return Ok(());
+        }
+        let (with, needs) = match self.locality.locality {
+            LocalityMode::Off => ("--locality off", NEEDS_LOOKS),
+            LocalityMode::FirstTouch => ("--locality first-touch", NEEDS_LOOKS),
+            _ if self.policy.balance_interval_ms == 0 => ("--balance-interval-ms 0", NEEDS_TICKS),
+            LocalityMode::Auto | LocalityMode::Sampled => return Ok(()),
+        };
+        Err(UsageError::new(format_args!(
+            "--migrate-memory cannot be had with {with}: {needs}; leave one of the two flags out"
+        )))
+    }
+}
+
+/// What `--migrate-memory` cannot do without.
+const NEEDS_LOOKS: &str = "it needs --locality sampled (or auto, the default)";
+const NEEDS_TICKS: &str = "memory follows at the ticks of the balancer, of which there are none";
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,8 @@
 //! | [`ask`] | ... whose version is asked for first |
 //! | [`dispatcher`] | a queued task in; a CPU, a slice and a virtual time out |
 //! | `place` | ... which CPU |
+//! | `look` | who is still where he was put, asked within a budget |
+//! | [`ending`] | what the kernel's reason for an end means |
 //! | [`tick`] | the balancing tick |
 //! | [`tasks`], [`counts`] | who there is, and who is counted where |
 //! | [`facts`] | what is asked about single tasks |
@@ -24,8 +26,10 @@
 pub mod ask;
 pub mod counts;
 pub mod dispatcher;
+pub mod ending;
 pub mod facts;
 pub mod launch;
+mod look;
 mod place;
 pub mod places;
 pub mod report;

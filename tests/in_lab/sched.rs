@@ -115,13 +115,15 @@ impl Sched {
         assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0);
     }
 
-    /// Stop it until SIGCONT, and wait until none of its threads runs.
+    /// Stop it until SIGCONT, and wait until none of its threads runs. Where it places tasks itself that goes for its first
+    /// thread, which places the others.
     #[track_caller]
     pub fn pause(&self) {
         self.signal(libc::SIGSTOP);
+        let count = if self.needed { 1 } else { usize::MAX };
         within(ms(500), || {
             let states = guest::thread_states(self.pid());
-            match states.chars().all(|state| state == 'T') {
+            match states.chars().take(count).all(|state| state == 'T') {
                 true => Ok(()),
                 false => Err(format!("its threads are {states}")),
             }

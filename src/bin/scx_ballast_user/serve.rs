@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use crossbeam::channel::{Receiver, Sender};
 use log::{info, warn};
 use scx_ballast::balancer::{limits, trace_header};
@@ -16,6 +16,7 @@ use scx_ballast::kernel::check::{CheckError, running_scheduler};
 use scx_ballast::machine::Machine;
 use scx_ballast::observe::{self, Answer, Request, Tally, Trace};
 use scx_ballast::user::dispatcher::{Dispatcher, Queued, Times};
+use scx_ballast::user::ending::explain;
 use scx_ballast::user::facts::Proc;
 use scx_ballast::user::launch::{PROGRAM, check_machine};
 use scx_ballast::user::places::Places;
@@ -31,6 +32,12 @@ use crate::threads::{self, AGAIN};
 const IDLE_BEAT: Duration = Duration::from_millis(100);
 /// Tasks that are taken in one go before anything else is looked at.
 const BATCH: usize = 512;
+/// In the place of a task's turn: carry it out whatever has happened since. Where BPF's part knows of a later turn it
+/// would insert the task and then take that back. Linux 7.3 (not 6.12) ignores an insert of a task that has ended, so that
+/// there is nothing to take back, for which it ends the scheduler ("dispatch buffer underflow"). An old placement does
+/// no harm: the kernel takes it for the task's present turn, in the queue of a CPU that BPF has just checked it may use,
+/// and ignores the later one.
+const ANY_TURN: u64 = u64::MAX;
 
 /// The kernel's monotonic clock, in ns.
 fn now() -> u64 {
@@ -125,6 +132,7 @@ impl Serving<'_> {
             cpu: placed.cpu as i32,
             slice_ns: placed.slice_ns,
             vtime: placed.vtime,
+            enq_cnt: ANY_TURN,
             ..DispatchedTask::new(task)
         });
     }
@@ -154,8 +162,7 @@ impl Serving<'_> {
                 flags: 0,
                 slice_ns: self.args.policy.slice_us * 1000,
                 vtime: 0,
-                // Never an earlier turn than BPF knows of.
-                enq_cnt: u64::MAX,
+                enq_cnt: ANY_TURN,
             });
         }
     }
@@ -351,7 +358,10 @@ fn end(mut serving: Serving<'_>, restart: &Sender<()>) -> Result<()> {
     let again = info.as_ref().is_ok_and(|info| info.should_restart());
     // Restores what it has changed, and what is traced is written.
     drop(serving);
-    info?;
+    info.map_err(|err| match explain(&err.to_string()) {
+        Some(meaning) => anyhow!("{err}: {meaning}"),
+        None => err,
+    })?;
     if again {
         info!("the machine's CPUs have changed: loading again");
         restart.send(()).context("the restarter is gone")?;

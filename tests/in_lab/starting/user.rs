@@ -12,14 +12,14 @@ use scx_ballast::machine::Machine;
 
 use crate::client::Client;
 use crate::guest::{
-    SLOW, ms, must, nodes, online, read, remark, secs, soak, state, undisturbed, wait_for_state,
-    within,
+    SLOW, ms, must, nodes, online, read, remark, secs, soak, state, thread_states, undisturbed,
+    wait_for_state, within,
 };
 use crate::rules::Rules;
 use crate::running::forks::uneven_bursts;
 use crate::sched::{EXIT, SCHED_USER, Sched, binary, with_none, with_own};
 use crate::starting::modes::only_sched_ext_tasks;
-use crate::tasks::{Quiet, Task, confine, release, settle, shares, spin};
+use crate::tasks::{Quiet, Task, confine, release, set_policy, settle, shares, spin};
 
 /// Messages, twice as many hogs as CPUs, pinned sleepers beside hogs: everybody has his share, and it answers.
 #[test]
@@ -254,6 +254,34 @@ fn stopped() {
         assert_eq!(status.code(), Some(1), "{status}\n{log}");
         assert!(log.contains(EXIT) && log.contains("stall"), "{log}");
         assert!(!log.contains("panicked"), "{log}");
+    });
+}
+
+/// Tasks that are queued twice, then leave sched_ext and end, all before they are placed. Linux 7.3 ignores an insert of a
+/// task that has ended, and ends a scheduler that then takes the insert back.
+#[test]
+#[ignore = "runs in the lab"]
+fn gone_before_they_are_placed() {
+    with_own(&SCHED_USER, |sched| {
+        for _ in 0..3 {
+            sched.pause();
+            let tasks: Vec<Task> = online().iter().map(|_| Task::fork(|| ())).collect();
+            for task in &tasks {
+                confine(task.pid(), online().into_iter().skip(1)).unwrap();
+                set_policy(task.pid(), libc::SCHED_FIFO).unwrap();
+            }
+            within(ms(100), || {
+                let states = tasks.iter().map(|task| thread_states(task.pid()));
+                match states.collect::<String>() {
+                    states if states.chars().all(|state| state == 'Z') => Ok(()),
+                    states => Err(format!("not ended: {states}")),
+                }
+            });
+            sched.signal(libc::SIGCONT);
+            // It has carried out what was queued, of theirs and for others.
+            must("hackbench -g 1 -l 5");
+            sched.assert_well();
+        }
     });
 }
 

@@ -131,9 +131,11 @@ struct Run {
     finished: bool,
     /// Pages that have moved since the run began, these included.
     moved_before: u64,
-    /// The stage is over since then, and a look was asked for.
-    over_ms: Option<u64>,
-    asked_ms: u64,
+    /// When the last order was given. Orders and looks are carried out in turn, so any look ordered later, for whatever
+    /// reason, sees what came of it.
+    ordered_ms: u64,
+    /// The stage is over, and a look was asked for then.
+    asked_ms: Option<u64>,
 }
 
 /// What is remembered of a process.
@@ -240,6 +242,7 @@ impl Follow {
         let state = self.states.entry(process.tgid).or_default();
         let run = Run::new(goal, local(process, to));
         let run = state.run.get_or_insert(run);
+        run.ordered_ms = now_ms;
         let most = run.left(process).min(batch + run.moved_before);
         let pages = most.clamp(batch, self.purse / 1000);
         let pages = pages.min(batch * MOST_BATCHES);
@@ -363,8 +366,8 @@ impl Run {
             refused: 0,
             finished: false,
             moved_before: 0,
-            over_ms: None,
-            asked_ms: 0,
+            ordered_ms: 0,
+            asked_ms: None,
         }
     }
 
@@ -440,20 +443,20 @@ impl State {
         let Some(run) = &mut self.run else {
             return false;
         };
-        let Some(over_ms) = run.over_ms else {
+        let Some(asked_ms) = run.asked_ms else {
             let tried = run.moved + run.refused;
             if tried < run.stage(process).max(LEAST_BATCH) && !run.finished {
                 return matches!(process.standing, Standing::Known | Standing::Unstable);
             }
-            run.over_ms = Some(now_ms);
-            run.asked_ms = now_ms;
-            wishes.push(Wish::Look { tgid: process.tgid });
+            run.asked_ms = Some(now_ms);
+            if process.sampled_ms <= run.ordered_ms {
+                wishes.push(Wish::Look { tgid: process.tgid });
+            }
             return false;
         };
-        // A look has the time of the tick that ordered it; this very one, if it was this stage's.
-        if process.sampled_ms < over_ms {
-            if late(run.asked_ms, now_ms) {
-                run.asked_ms = now_ms;
+        if process.sampled_ms <= run.ordered_ms {
+            if late(asked_ms, now_ms) {
+                run.asked_ms = Some(now_ms);
                 wishes.push(Wish::Look { tgid: process.tgid });
             }
             return false;

@@ -281,14 +281,16 @@ fn it_goes_on_as_long_as_it_helps() {
     }
 }
 
-/// The look is ordered in the tick that asks for it, and has its time.
+/// Whatever look was ordered after the last order counts, be it the one that was asked for or not: that one is not ordered
+/// while another is under way.
 #[test]
-fn the_look_that_was_asked_for_counts() {
+fn any_look_after_the_last_order_counts() {
     let mut follow = Follow::new(8192, 0);
     let now_ms = first_stage(&mut follow, &[900, 100]);
-    let before = stuck(&[860, 140], now_ms - 1);
+    let ordered_ms = now_ms - 200;
+    let before = stuck(&[860, 140], ordered_ms);
     assert_eq!(tick(&mut follow, now_ms + 100, before), []);
-    let after = stuck(&[860, 140], now_ms);
+    let after = stuck(&[860, 140], ordered_ms + 1);
     assert_eq!(tick(&mut follow, now_ms + 200, after), []);
     assert_eq!(tick(&mut follow, now_ms + 300, after), [bring(4096)]);
 }

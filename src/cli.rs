@@ -290,7 +290,7 @@ pub struct LocalityArgs {
           value_parser = u32_in(100..=1_000_000))]
     pub look_budget_us: u32,
 
-    /// Bring memory to processes that have settled elsewhere and cannot go to it. Needs --locality
+    /// Bring memory to processes that have settled elsewhere and do not go to it. Needs --locality
     /// sampled, which auto comes to on several nodes.
     #[arg(long)]
     pub migrate_memory: bool,

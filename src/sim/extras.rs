@@ -50,7 +50,7 @@ pub struct ExtraArgs {
     #[arg(long, value_enum, value_name = "MODE", default_value_t = LocalityFlag::Off)]
     pub locality: LocalityFlag,
 
-    /// With --locality: bring memory to processes that cannot go to it, at most so many MiB per second; 0
+    /// With --locality: bring memory to processes that do not go to it, at most so many MiB per second; 0
     /// never.
     #[arg(long, value_name = "MIB_PER_S", default_value_t = 0,
           value_parser = crate::ranged::u64_in(0..=1_048_576))]

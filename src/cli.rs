@@ -6,7 +6,7 @@
 //! sensible numbers. A bad flag ends with exit status 2.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -59,6 +59,24 @@ pub fn exit_code(done: anyhow::Result<()>) -> ExitCode {
     }
 }
 
+/// Say what clap has to say instead of a command line, a refusal or help that was asked for, and end the program: with
+/// status 1 when help cannot be written.
+pub fn exit_over(error: &clap::Error) -> ! {
+    let said = error.print().and_then(|()| std::io::stdout().flush());
+    let status = match said {
+        // Who closes the pipe has read enough; nobody is left to tell when a refusal cannot be written.
+        Err(failed) if !error.use_stderr() && failed.kind() != ErrorKind::BrokenPipe => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "Error: cannot write standard output: {failed}"
+            );
+            1
+        }
+        _ => error.exit_code(),
+    };
+    std::process::exit(status)
+}
+
 /// A NUMA-aware sched_ext scheduler.
 ///
 /// Without a command it loads the scheduler and stays in the foreground until Ctrl-C; the machine
@@ -109,7 +127,7 @@ pub struct RulesArgs {
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// What `--trace` wrote.
+    /// What `--trace` wrote; `-` for standard input.
     pub file: PathBuf,
 }
 
@@ -272,7 +290,7 @@ pub struct LocalityArgs {
           value_parser = u32_in(100..=1_000_000))]
     pub look_budget_us: u32,
 
-    /// Bring memory to processes that have settled elsewhere and cannot go to it. Needs --locality
+    /// Bring memory to processes that have settled elsewhere and do not go to it. Needs --locality
     /// sampled, which auto comes to on several nodes.
     #[arg(long)]
     pub migrate_memory: bool,

@@ -22,6 +22,7 @@
 //! | [`replay`] | the `replay` command |
 //! | [`compare`] | A/B: suites, life cycle, statistics, reports |
 //! | [`sim`] | the `simulate` command: the same policy on modelled machines |
+//! | [`text`] | text from files that users name |
 //! | [`trace_file`] | reading what `--trace` has written |
 //! | [`user`] | the user dispatcher, without its BPF part |
 //! | [`work`] | built-in workloads |
@@ -41,6 +42,7 @@ pub mod ranged;
 pub mod replay;
 pub mod rules;
 pub mod sim;
+pub mod text;
 pub mod topology;
 pub mod trace_file;
 pub mod user;

@@ -8,7 +8,7 @@ use scx_ballast::cli::{self, Cli, Command, DispatcherKind};
 use scx_ballast::{compare, daemon, observe, replay, rules, sim, topology, user, work};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| cli::exit_over(&error));
     let done = match &cli.command {
         Some(Command::Topology(args)) => topology::run(args),
         Some(Command::Rules(args)) => rules::run(args),

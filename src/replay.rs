@@ -17,7 +17,7 @@ const SHOWN: u64 = 10;
 /// # Errors
 /// The file cannot be read, holds something else than a trace, or some decision is another one now.
 pub fn run(args: &ReplayArgs) -> Result<()> {
-    let name = args.file.display();
+    let name = trace_file::name_of(&args.file);
     let mut replay = Replay::default();
     let mut out = std::io::stdout().lock();
     trace_file::read(&args.file, |number, record| {

@@ -13,13 +13,28 @@ use anyhow::{Context, Result, anyhow, bail};
 use crate::policy::observation::Shape;
 use crate::policy::possible;
 use crate::policy::record::{FORMAT, Record};
+use crate::text;
 
-/// Give each record to `take`, with its line. Its numbers are possible ([`possible`]).
+/// No line is longer: of a tick with all tasks that `--max-tasks` can ask for each has 256 bytes.
+const LONGEST: u64 = 1 << 30;
+
+/// What a trace is called in messages: its file, or standard input for `-`.
+pub fn name_of(path: &Path) -> String {
+    match path == Path::new("-") {
+        true => "standard input".into(),
+        false => path.display().to_string(),
+    }
+}
+
+/// Give each record to `take`, with its line; `-` is standard input. Its numbers are possible ([`possible`]).
 ///
 /// # Errors
 /// The file cannot be read or is no trace, or `take` has one; all but that of `take` say where.
 pub fn read(path: &Path, take: impl FnMut(usize, Record) -> Result<()>) -> Result<()> {
-    let name = path.display().to_string();
+    let name = name_of(path);
+    if path == Path::new("-") {
+        return read_from(&name, std::io::stdin().lock(), take);
+    }
     let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
     read_from(&name, BufReader::new(file), take)
 }
@@ -33,18 +48,20 @@ pub fn read_from(
     mut file: impl BufRead,
     mut take: impl FnMut(usize, Record) -> Result<()>,
 ) -> Result<()> {
-    let (mut text, mut number) = (String::new(), 0);
+    let (mut line, mut number) = (String::new(), 0);
     let mut shape: Option<Shape> = None;
     loop {
-        text.clear();
-        let length = file.read_line(&mut text);
-        if length.with_context(|| format!("cannot read {name}"))? == 0 {
+        number += 1;
+        text::read_line(&mut file, LONGEST, &mut line).with_context(|| match number {
+            1 => format!("cannot read {name}"),
+            _ => format!("cannot read {name}, line {number}"),
+        })?;
+        if line.is_empty() {
             break;
         }
-        number += 1;
-        let record = match serde_json::from_str(&text) {
+        let record = match serde_json::from_str(&line) {
             Ok(record) => record,
-            Err(error) if error.is_eof() && number > 1 && !text.ends_with('\n') => {
+            Err(error) if error.is_eof() && number > 1 && !line.ends_with('\n') => {
                 // Not the log: the commands that read traces start none. Not eprintln!, which panics when nobody
                 // can read it.
                 let _ = writeln!(
@@ -53,6 +70,9 @@ pub fn read_from(
                 );
                 return Ok(());
             }
+            Err(error) if number == 1 => bail!(
+                "{name}, line 1: not a record of a trace: {error}; expected what `scx_ballast --trace FILE` writes"
+            ),
             Err(error) => bail!("{name}, line {number}: not a record of a trace: {error}"),
         };
         match &record {
@@ -71,7 +91,7 @@ pub fn read_from(
         checked.map_err(|why| anyhow!("{name}, line {number}: {why}"))?;
         take(number, record)?;
     }
-    if number == 0 {
+    if number == 1 {
         bail!("{name} is empty; expected what `scx_ballast --trace FILE` writes");
     }
     Ok(())

@@ -700,6 +700,23 @@ fn memory_follows_those_who_cannot_go_to_it() {
     assert_eq!(staying.stay(0), Some(Stay::Affinity));
 }
 
+/// It is at home where seven tenths of its memory are, so it goes nowhere, and the rest comes. Where eight tenths are,
+/// nothing does.
+#[test]
+fn the_rest_of_the_memory_comes_home() {
+    let mut world = World::new(Mode::Sampled);
+    world.tracker.bring_memory(8192);
+    for (tgid, near) in [(20, 140), (21, 160)] {
+        world.memory.insert(tgid, on([200 - near, near]));
+        world.task(tgid, 1);
+    }
+    world.ticks(300);
+    assert_eq!((world.node_of(0), world.node_of(1)), (1, 1));
+    let near = |tgid: i32| world.memory[&tgid].pages[1];
+    assert!(near(20) >= 180, "{}", near(20));
+    assert_eq!(near(21), 160);
+}
+
 #[test]
 fn pages_that_were_brought_are_counted() {
     let mut world = World::new(Mode::Sampled);

@@ -222,7 +222,10 @@ fn dashes_are_standard_input_and_output() {
             &["--workload", "file:-", "--machine", "-"],
             "--machine - and --workload file:- both read standard input",
         ),
-        (&["--workload", "trace:-"], "a trace is read from a file"),
+        (
+            &["--workload", "trace:-", "--machine", "-"],
+            "--machine - and --workload trace:- both read standard input",
+        ),
     ] {
         let output = ballast(&[&["simulate"], flags].concat());
         let error = String::from_utf8_lossy(&output.stderr);

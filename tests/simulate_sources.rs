@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads from files and traces: what they say is what runs, and what cannot be understood is answered with its line.
+//! Workload files: what they say is what runs, and what cannot be understood is answered with its line.
 
-use clap::Parser;
 use scx_ballast::machine::describe::Source as Description;
-use scx_ballast::policy::balance::Decisions;
-use scx_ballast::policy::compile::{Limits, Thresholds};
-use scx_ballast::policy::observation::{Observation, TaskObs};
-use scx_ballast::policy::placement::ForkWhy;
-use scx_ballast::policy::record::{ExitRecord, FORMAT, ForkRecord, Header, Record, TickRecord};
-use scx_ballast::policy::rule_set::RuleSet;
-use scx_ballast::sim::SimulateArgs;
 use scx_ballast::sim::hardware::{Hardware, Params};
 use scx_ballast::sim::program::{Channel, Mark, Op, Plan, PlanNames, Whose};
-use scx_ballast::sim::runs::Job;
-use scx_ballast::sim::source::{Source, parse, trace};
-use scx_ballast::sim::world::Setup;
+use scx_ballast::sim::source::{Source, parse};
 
 const MS: u64 = 1_000_000;
 
@@ -26,18 +16,6 @@ fn hardware(machine: &str) -> Hardware {
 /// Two nodes of eight CPUs.
 fn hw() -> Hardware {
     hardware("2 nodes x 8 cpus")
-}
-
-#[derive(Parser)]
-struct Flags {
-    #[command(flatten)]
-    simulate: SimulateArgs,
-}
-
-/// The scheduler without a flag.
-fn setup(hw: &Hardware) -> Setup {
-    let args = Flags::parse_from(["x", "--workload", "mpi:1"]).simulate;
-    args.setup_with(&args.policy, &hw.nodes)
 }
 
 /// Every statement there is.
@@ -352,164 +330,6 @@ fn mgd_can_be_written_down() {
     assert_eq!(written.barriers, built_in.barriers);
 }
 
-/// Threads of a written process work on what one of them has touched, and go on when the last spins.
-#[test]
-fn written_threads_share_memory_and_spin() {
-    let text = "
-        barrier ready 2
-        nodes near 0
-        nodes far 1
-        program owner
-            confine near
-            use shared
-            touch 10ms 100%
-            thread other
-            spin ready
-            mark end
-            wait
-        end
-        program other
-            mark begin
-            use shared
-            confine far
-            memory 10ms 100%
-            spin ready
-        end
-        start owner";
-    let hw = hw();
-    let plan = parse(text, &hw).unwrap();
-    let job = Job {
-        hw: &hw,
-        setup: &setup(&hw),
-        plan: &plan,
-        most_ns: 1000 * MS,
-    };
-    let outcome = job.run(1).unwrap();
-    assert_eq!(outcome.local_permille, Some(0), "all of it is on node 0");
-    // At distance 20 it takes twice as long, and the owner spins until then.
-    assert!((19..22).contains(&(outcome.run_ns / MS)), "{outcome:?}");
-}
-
-/// Who writes a workload that hangs is told where.
-#[test]
-fn a_deadlock_is_told_by_its_names() {
-    let text = "
-        barrier round 3
-        pipe results 2
-        queue room 1
-        program launcher
-            fork rank 2
-            fork reader
-            fork writer
-            wait
-        end
-        program rank
-            compute 1ms
-            barrier round
-        end
-        program reader
-            receive results
-        end
-        program writer
-            send room
-            send room
-        end
-        start launcher";
-    let hw = hw();
-    let plan = parse(text, &hw).unwrap();
-    let args = setup(&hw);
-    let job = |most_ns| Job {
-        hw: &hw,
-        setup: &args,
-        plan: &plan,
-        most_ns,
-    };
-    let told = job(u64::MAX).run(1).unwrap_err().to_string();
-    assert_eq!(
-        told,
-        "5 tasks are asleep and nobody is left to wake them; waiting at barrier 'round', where 2 of 3 have come: \
-         program 'rank' (tasks 1, 2); for a message from pipe 'results': program 'reader' (task 3); for room in \
-         queue 'room': program 'writer' (task 4); for children: program 'launcher' (task 0)"
-    );
-    // One that spins is awake, and waits all the same.
-    let plan = parse(&text.replace("barrier round\n", "spin round\n"), &hw).unwrap();
-    let long = Job {
-        plan: &plan,
-        ..job(1000 * MS)
-    };
-    let told = long.run(1).unwrap_err().to_string();
-    assert!(
-        told.starts_with(
-            "5 tasks are not through after 1 simulated second, the limit that --limit-s sets; waiting at barrier \
-             'round', where 2 of 3"
-        ),
-        "{told}"
-    );
-}
-
-/// ... and who computes or sleeps too long, what it does.
-#[test]
-fn what_takes_too_long_is_told() {
-    let hw = hw();
-    let args = setup(&hw);
-    let told = |text: &str, most_ns| {
-        let plan = parse(text, &hw).unwrap();
-        let job = Job {
-            hw: &hw,
-            setup: &args,
-            plan: &plan,
-            most_ns,
-        };
-        job.run(1).unwrap_err().to_string()
-    };
-    assert_eq!(
-        told("start p\nprogram p\ncompute 10s\nend\n", 2000 * MS),
-        "1 task is not through after 2 simulated seconds, the limit that --limit-s sets; computing: program 'p' (task 0)"
-    );
-    let text = "start p\nprogram p\nfork q 2\nfork r\nbusy 9s\nend\nprogram q\nsleep 9s\nend\n\
-                program r\ntouch 1ms 10%\nmemory 9s 10%\nend\n";
-    assert_eq!(
-        told(text, 1000 * MS),
-        "4 tasks are not through after 1 simulated second, the limit that --limit-s sets; \
-         working on memory: program 'r' (task 3); busy: program 'p' (task 0); sleeping: program 'q' (tasks 1, 2)"
-    );
-}
-
-/// No time lies between an end and a beginning after it: in a program, and where the programs' order shows only when
-/// they run.
-#[test]
-fn what_ends_before_it_begins_has_no_time() {
-    let error = steps("compute 1ms\nmark end\ncompute 1ms\nmark begin").unwrap_err();
-    assert!(
-        error.starts_with("line 4: `mark end` comes before `mark begin`, which is in line 6"),
-        "{error}"
-    );
-    // In turns it has one.
-    steps("mark begin\ncompute 1ms\nmark end\nmark begin\nmark end").unwrap();
-
-    let text = "start p\nprogram p\nfork q\nmark end\nend\nprogram q\nsleep 1ms\nmark begin\nend\n";
-    let hw = hw();
-    let run = |text: &str| {
-        let plan = parse(text, &hw).unwrap();
-        let job = Job {
-            hw: &hw,
-            setup: &setup(&hw),
-            plan: &plan,
-            most_ns: 1000 * MS,
-        };
-        job.run(1)
-    };
-    let error = run(text).unwrap_err().to_string();
-    assert!(
-        error.starts_with(
-            "the last `mark end` (line 4) comes before the first `mark begin` (line 8)"
-        ),
-        "{error}"
-    );
-    let outcome = run(&text.replace("mark end", "wait\nmark end")).unwrap();
-    assert!(outcome.run_ns < outcome.wall_ns, "{outcome:?}");
-}
-
 #[test]
 fn marks_of_programs_that_nobody_starts_are_told() {
     let of = |steps: &str| {
@@ -543,205 +363,6 @@ fn the_documented_example_is_understood() {
         text, file,
         "the documentation and the file that the tests run differ"
     );
-}
-
-/// A fork of `pid` by `parent` at so many ms, on a machine of two nodes.
-fn fork(at_ms: u64, pid: i32, parent: i32, allowed: u64) -> Record {
-    Record::Fork(ForkRecord {
-        at: at_ms * MS,
-        pid,
-        local: 0,
-        allowed,
-        usable: 8,
-        committed: vec![0, 0],
-        task_weight: vec![100, 100],
-        first: 0,
-        allowed_llcs: u64::MAX,
-        llc_committed: vec![0],
-        node: 0,
-        why: ForkWhy::Least,
-        llc: 0,
-        parent: Some(parent),
-        home: None,
-    })
-}
-
-fn exit(at_ms: u64, pid: i32, run_ms: u64, sleeps: u64) -> Record {
-    Record::Exit(ExitRecord {
-        at: at_ms * MS,
-        pid,
-        run_ns: run_ms * MS,
-        sleeps,
-    })
-}
-
-fn header(hw: &Hardware) -> Record {
-    Record::Header(Header {
-        format: FORMAT,
-        version: "test".into(),
-        node_ids: hw.node_ids.clone(),
-        shape: hw.shape.clone(),
-        limits: Limits::compile(RuleSet::Ballast, Thresholds::default(), &hw.nodes),
-    })
-}
-
-/// A parent of 100 ms with a child in the middle of its life, and somebody on the second node who never ended.
-#[test]
-fn a_trace_is_arrivals_and_times() {
-    let hw = hw();
-    let busy = TaskObs {
-        slot: 0,
-        seq: 2,
-        pid: 12,
-        tgid: 12,
-        llc: 0,
-        busy: 250,
-        weight: 100,
-        nodes: 2,
-        moved_ms: u32::MAX,
-    };
-    let tick = |busy: TaskObs| {
-        Record::Tick(TickRecord {
-            observation: Observation {
-                at: 2200 * MS,
-                tasks: vec![busy],
-                ..Observation::for_shape(&hw.shape, 1)
-            },
-            decisions: Decisions::default(),
-            locality: None,
-        })
-    };
-    let traced = trace::plan(
-        [
-            header(&hw),
-            fork(1000, 10, 9, u64::MAX),
-            fork(1050, 11, 10, u64::MAX),
-            exit(1075, 11, 25, 0),
-            exit(1100, 10, 20, 4),
-            // The same thread id, another task.
-            fork(2000, 12, 10, 2),
-            tick(busy),
-        ],
-        &hw,
-    )
-    .unwrap();
-    assert_eq!((traced.tasks, traced.unended, traced.orphans), (3, 1, 2));
-    let half = [Op::Compute(MS * 10 / 3), Op::Sleep(20 * MS)];
-    let rounds = |to: usize| Op::Repeat { to, times: 2 };
-    let rest = Op::Compute(10 * MS - MS * 10 / 3 * 2);
-    let parent = [
-        &[Op::Mark(Mark::First)],
-        &half[..],
-        &[rounds(1), rest, Op::Fork(1)],
-        &half[..],
-        &[rounds(6), rest],
-    ]
-    .concat();
-    assert_eq!(traced.plan.programs[0], parent);
-    assert_eq!(
-        traced.plan.programs[1],
-        [Op::Mark(Mark::First), Op::Compute(25 * MS)]
-    );
-    // A quarter of 200 ms, with three sleeps.
-    let unended = &traced.plan.programs[2];
-    assert_eq!(unended[1], Op::Confine(Some(0)));
-    assert_eq!(unended[2..4], [Op::Compute(12_500_000), Op::Sleep(50 * MS)]);
-    assert_eq!(traced.plan.sets, [(8..16).collect::<Vec<_>>()]);
-    let root = [
-        Op::Fork(0),
-        Op::Sleep(1000 * MS),
-        Op::Fork(2),
-        Op::WaitChildren,
-    ];
-    assert_eq!(traced.plan.programs[traced.plan.root], root);
-
-    let error = trace::plan([header(&hw)], &hw).unwrap_err();
-    assert!(
-        error.starts_with("no task was forked in this trace"),
-        "{error}"
-    );
-}
-
-/// A task that slept less often than it forked has its children when it had them; and no number in a file is too large.
-#[test]
-fn children_come_when_they_came_and_absurd_numbers_are_bounded() {
-    let hw = hw();
-    let one = |at, run, sleeps| {
-        trace::plan(
-            [
-                header(&hw),
-                fork(1000, 10, 9, u64::MAX),
-                fork(1400, 11, 10, u64::MAX),
-                exit(2000, 10, run, sleeps),
-                Record::Lost { forks: u64::MAX },
-                Record::Lost { forks: at },
-            ],
-            &hw,
-        )
-        .unwrap()
-    };
-    let traced = one(1, 500, 0);
-    let (own, asleep) = (Op::Compute(200 * MS), Op::Sleep(200 * MS));
-    let rest = [Op::Compute(300 * MS), Op::Sleep(300 * MS)];
-    let parent = [
-        &[Op::Mark(Mark::First), own, asleep, Op::Fork(1)],
-        &rest[..],
-    ]
-    .concat();
-    assert_eq!(traced.plan.programs[0], parent);
-    assert_eq!(traced.lost, u64::MAX);
-    let sleeps = |traced: &trace::Traced| -> u64 {
-        let ops = traced.plan.programs[0].iter();
-        let times = ops.map(|op| match op {
-            Op::Repeat { times, .. } => u64::from(*times),
-            _ => 0,
-        });
-        times.sum()
-    };
-    // Once in a microsecond of its second at most.
-    assert_eq!(sleeps(&one(0, 0, u64::MAX)), 1_000_000);
-}
-
-/// CPU time of each task that ended, ascending, in ns.
-fn cpu_times(records: &[Record]) -> Vec<u64> {
-    let times = records.iter().filter_map(|record| match record {
-        Record::Exit(exit) => Some(exit.run_ns),
-        _ => None,
-    });
-    let mut times: Vec<u64> = times.collect();
-    times.sort_unstable();
-    times
-}
-
-/// What the simulator records is a workload, too: as many tasks, with the same CPU time, in as long a time.
-#[test]
-fn a_recorded_simulation_runs_again() {
-    let hw = hw();
-    let setup = setup(&hw);
-    let record = |plan: &Plan| {
-        let job = Job {
-            hw: &hw,
-            setup: &setup,
-            plan,
-            most_ns: u64::MAX,
-        };
-        job.run_recorded(3).unwrap()
-    };
-    for text in ["fork-burst:12", "mpi:6,iterations=10"] {
-        let workload: Source = text.parse().unwrap();
-        let (before, records) = record(&workload.load(&hw).unwrap().plan);
-        let again = trace::plan(records.clone(), &hw).unwrap();
-        assert_eq!(again.tasks, cpu_times(&records).len() as u64);
-        // All are children of the first task, which no record is of.
-        assert_eq!((again.orphans, again.unended), (again.tasks, 0));
-        let (after, repeated) = record(&again.plan);
-        let wall = [before.wall_ns, after.wall_ns];
-        assert!(wall[0].abs_diff(wall[1]) < wall[0] / 20, "{text}: {wall:?}");
-        for (one, other) in cpu_times(&records).iter().zip(cpu_times(&repeated)) {
-            // Jitter, and what a phase loses beside others.
-            assert!(one.abs_diff(other) < one / 20 + MS, "{text}: {one} {other}");
-        }
-    }
 }
 
 /// A file of one program `p`, which starts, with these steps; `q` computes.
@@ -782,4 +403,16 @@ fn many_forks_are_one_loop_and_too_many_tasks_are_told() {
         error.to_string().contains("'all' means all nodes"),
         "{error}"
     );
+}
+
+/// No time lies between an end and a beginning after it.
+#[test]
+fn an_end_before_its_beginning_is_told() {
+    let error = steps("compute 1ms\nmark end\ncompute 1ms\nmark begin").unwrap_err();
+    assert!(
+        error.starts_with("line 4: `mark end` comes before `mark begin`, which is in line 6"),
+        "{error}"
+    );
+    // In turns it has one.
+    steps("mark begin\ncompute 1ms\nmark end\nmark begin\nmark end").unwrap();
 }

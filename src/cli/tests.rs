@@ -48,27 +48,37 @@ fn nonsense_is_refused() {
     }
 }
 
+/// Flags that take something else than a number, and refuse one.
+const OTHERS: &[&str] = &["--workload", "--machine", "--sweep"];
+
 /// Least and most of each range.
 type Bounds = Vec<(String, String)>;
 
-/// By flag: its help, and the ranges in it. Found by what is refused, not by what is shown.
-fn ranged_flags() -> Vec<(String, String, Bounds)> {
-    let command = Cli::command();
+/// By flag of the program's command that `path` names: its help, and the ranges in it. Found by what is refused, not
+/// by what is shown.
+fn ranged_flags(path: &[&str]) -> Vec<(String, String, Bounds)> {
+    let mut command = Cli::command();
+    for name in path {
+        command = command.find_subcommand(name).expect("a command").clone();
+    }
     let takes_value = |arg: &&clap::Arg| arg.get_action().takes_values();
     let mut ranged = Vec::new();
     for arg in command.get_arguments().filter(takes_value) {
         let Some(flag) = arg.get_long().map(|long| format!("--{long}")) else {
             continue;
         };
+        if OTHERS.contains(&&*flag) {
+            continue;
+        }
         // A number that no range has; files and the like take it as a name.
-        let Some(said) = refusal(&flag, "99999999999999999999") else {
+        let Some(said) = refusal(path, &flag, "99999999999999999999") else {
             continue;
         };
         // Choices by name, and a pair of numbers, are no ranges.
         if said.contains("possible values") || said.contains("expected MIN-MAX") {
             continue;
         }
-        let help = Cli::command().render_long_help().to_string();
+        let help = command.clone().render_long_help().to_string();
         let at = help
             .find(&format!(" {flag} "))
             .expect("a flag is in the help");
@@ -91,35 +101,59 @@ fn ranged_flags() -> Vec<(String, String, Bounds)> {
     ranged
 }
 
-fn refusal(flag: &str, value: &str) -> Option<String> {
-    let words = ["scx_ballast".into(), format!("{flag}={value}")];
-    Cli::try_parse_from(words)
+fn refusal(path: &[&str], flag: &str, value: &str) -> Option<String> {
+    let words = ["scx_ballast"].iter().chain(path);
+    let needed: &[&str] = match path {
+        ["simulate"] => &["--workload=mpi:1"],
+        _ => &[],
+    };
+    let words = words.chain(needed).map(|word| (*word).to_owned());
+    Cli::try_parse_from(words.chain([format!("{flag}={value}")]))
         .err()
         .map(|error| error.to_string())
 }
 
 #[test]
 fn help_shows_the_range_that_is_checked() {
-    let flags = ranged_flags();
+    shows_its_ranges(
+        &[],
+        &[
+            "--look-budget-us",
+            "--migrate-rate",
+            "--max-tasks",
+            "--balance-interval-ms",
+            "--slice-us",
+            "--slice-min-us",
+            "--pull-delay-us",
+            "--sync-us",
+            "--newborn-ms",
+            "--newborn-work-us",
+            "--imbalance-min",
+            "--imb-numa-nr",
+            "--exit-dump-len",
+            "--stats",
+            "--monitor",
+        ],
+    );
+    shows_its_ranges(
+        &["simulate"],
+        &[
+            "--runs",
+            "--seed",
+            "--limit-s",
+            "--migrate-rate",
+            "--page-scan",
+            "--slice-us",
+        ],
+    );
+}
+
+/// The help of a command tells the ranges of these flags, and of all others that have one.
+fn shows_its_ranges(path: &[&str], known: &[&str]) {
+    let flags = ranged_flags(path);
     let names: Vec<&str> = flags.iter().map(|(flag, ..)| flag.as_str()).collect();
-    for known in [
-        "--look-budget-us",
-        "--migrate-rate",
-        "--max-tasks",
-        "--balance-interval-ms",
-        "--slice-us",
-        "--slice-min-us",
-        "--pull-delay-us",
-        "--sync-us",
-        "--newborn-ms",
-        "--newborn-work-us",
-        "--imbalance-min",
-        "--imb-numa-nr",
-        "--exit-dump-len",
-        "--stats",
-        "--monitor",
-    ] {
-        assert!(names.contains(&known), "{known} is not among {names:?}");
+    for known in known {
+        assert!(names.contains(known), "{known} is not among {names:?}");
     }
     let beyond = |bound: &str, by: f64| {
         let number = bound.trim_end_matches('%');
@@ -128,11 +162,17 @@ fn help_shows_the_range_that_is_checked() {
     };
     for (flag, entry, ranges) in flags {
         for (least, most) in ranges {
-            assert_eq!(refusal(&flag, &least), None, "{entry}");
-            assert_eq!(refusal(&flag, &most), None, "{entry}");
+            assert_eq!(refusal(path, &flag, &least), None, "{entry}");
+            assert_eq!(refusal(path, &flag, &most), None, "{entry}");
             let step = if least.contains('.') { 0.0005 } else { 1.0 };
-            assert!(refusal(&flag, &beyond(&most, step)).is_some(), "{entry}");
-            assert!(refusal(&flag, &beyond(&least, -step)).is_some(), "{entry}");
+            assert!(
+                refusal(path, &flag, &beyond(&most, step)).is_some(),
+                "{entry}"
+            );
+            assert!(
+                refusal(path, &flag, &beyond(&least, -step)).is_some(),
+                "{entry}"
+            );
         }
     }
 }

@@ -10,6 +10,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use thiserror::Error;
 
 use super::record::{FORMAT, Plan, Record};
@@ -32,6 +33,8 @@ pub enum ResultsError {
         line: usize,
         why: String,
     },
+    #[error("{} is no results file of `scx_ballast compare`: {what}", path.display())]
+    Other { path: PathBuf, what: &'static str },
     #[error("{} holds no plan: it is no results file, or was cut before its first record", path.display())]
     NoPlan { path: PathBuf },
 }
@@ -61,6 +64,10 @@ fn parse(path: &Path, text: &[u8]) -> Result<(Vec<Record>, u64), ResultsError> {
             continue;
         }
         check_format(line).map_err(bad)?;
+        if let Some(what) = records.is_empty().then(|| what_else(line)).flatten() {
+            let path = path.to_path_buf();
+            return Err(ResultsError::Other { path, what });
+        }
         let record = serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
         check(&record, &records).map_err(bad)?;
         records.push(record);
@@ -70,6 +77,23 @@ fn parse(path: &Path, text: &[u8]) -> Result<(Vec<Record>, u64), ResultsError> {
             path: path.to_path_buf(),
         }),
         false => Ok((records, whole as u64)),
+    }
+}
+
+/// What a file is that begins with this line, unless it may be a results file.
+fn what_else(line: &[u8]) -> Option<&'static str> {
+    let Ok(value) = serde_json::from_slice::<Value>(line) else {
+        return Some("its first line is not JSON");
+    };
+    match (
+        value.get("record"),
+        value.get("kind").and_then(Value::as_str),
+    ) {
+        (Some(_), _) => None,
+        (None, Some("header" | "fork" | "exit" | "tick" | "brought" | "lost")) => Some(
+            "it is a trace, as --trace writes it; `scx_ballast replay` and `simulate --workload trace:FILE` read those",
+        ),
+        (None, _) => Some("its first line is JSON, and no record of one"),
     }
 }
 

@@ -83,10 +83,15 @@ struct Place {
     seen_ms: u64,
 }
 
-/// A task that cannot go to its memory, or whose memory is on no node in particular.
+/// A task of known memory that goes nowhere: it cannot, or has nothing to win by it, since its memory is on no node in
+/// particular, next door, or mostly here. Those that may go as soon as a rest or a budget allows are not.
 fn is_stuck(stay: Option<Stay>) -> bool {
     let Some(stay) = stay else { return false };
-    stay.is_refusal() || matches!(stay, Stay::Waiting | Stay::Affinity | Stay::NoPreference)
+    stay.is_refusal()
+        || matches!(
+            stay,
+            Stay::Waiting | Stay::Affinity | Stay::NoPreference | Stay::TinyGain | Stay::AtHome
+        )
 }
 
 impl Following {

@@ -107,7 +107,7 @@ impl Tracker {
         }
     }
 
-    /// From now on bring memory to tasks that cannot go to it, at most so many pages per second.
+    /// From now on bring memory to tasks that do not go to it, at most so many pages per second.
     pub fn bring_memory(&mut self, rate: u64) {
         self.following = Some(Following::new(rate));
     }

@@ -20,6 +20,7 @@
 //! | [`engine`] | limits, balancer and history in one |
 //! | [`turns`] | how long a turn is, and what it costs |
 //! | [`record`] | decisions with all that they were decided by; replay |
+//! | `mismatch` | ... where a trace and the policy differ, in words |
 //! | [`possible`] | ... and whether their numbers can be true |
 //!
 //! The kernel dispatcher evaluates fork placement and the comparisons in BPF, from a header free of
@@ -33,6 +34,7 @@ pub mod engine;
 pub mod history;
 pub mod limits;
 pub mod locality;
+mod mismatch;
 pub mod observation;
 pub mod placement;
 pub mod possible;

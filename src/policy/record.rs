@@ -13,6 +13,7 @@ use super::compile::Limits;
 use super::locality::decide::Decider;
 use super::locality::fork::{HomeChoice, HomeWhy, fork_home};
 use super::locality::record::{BroughtRecord, LocalityRecord};
+use super::mismatch;
 use super::observation::{Observation, Shape};
 use super::placement::{ForkState, ForkWhy, fork_llc};
 
@@ -205,10 +206,8 @@ fn check_fork(header: &Header, fork: &ForkRecord) -> Result<(), String> {
         why: fork.why,
     };
     if choice != Some(recorded) {
-        return Err(format!(
-            "fork of {}: recorded {recorded:?}, the policy says {choice:?}",
-            fork.pid
-        ));
+        let differ = mismatch::fork_node(&recorded, choice.as_ref());
+        return Err(format!("fork of {}: {differ}", fork.pid));
     }
     let llcs = shape.llcs_of(fork.node as usize);
     let weight = &shape.llc_weight[llcs.clone()];
@@ -216,10 +215,8 @@ fn check_fork(header: &Header, fork: &ForkRecord) -> Result<(), String> {
     let llc = fork_llc(&fork.llc_committed, weight, fork.allowed_llcs, first);
     let llc = llc.map(|llc| llcs.start as u32 + llc);
     if llc != Some(fork.llc) {
-        return Err(format!(
-            "fork of {}: recorded LLC {}, the policy says {llc:?}",
-            fork.pid, fork.llc
-        ));
+        let differ = mismatch::fork_llc(fork.llc, llc);
+        return Err(format!("fork of {}: {differ}", fork.pid));
     }
     Ok(())
 }
@@ -237,11 +234,8 @@ fn check_tick(
     let mut decisions = Decisions::default();
     let view = tick.locality.as_ref().map(|located| &located.view);
     balancer.decide_with(seen, view, &header.limits.run_time, &mut decisions);
-    if decisions != tick.decisions {
-        return Err(format!(
-            "tick at {}: recorded {:?}, the policy says {decisions:?}",
-            seen.at, tick.decisions
-        ));
+    if let Some(differ) = mismatch::decisions(&tick.decisions, &decisions) {
+        return Err(format!("tick at {}: {differ}", seen.at));
     }
     match &tick.locality {
         Some(located) => located.check(seen, &decisions.moves, &header.limits, decider),

@@ -34,7 +34,7 @@ pub struct SimulateArgs {
 
     /// Runs, each with a seed of its own.
     #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+          value_parser = crate::ranged::u32_in(1..=100_000))]
     pub runs: u32,
 
     /// Try a flag's values one after the other, each with all runs, and say which is best here and
@@ -44,12 +44,13 @@ pub struct SimulateArgs {
     pub sweep: Option<Sweep>,
 
     /// Seed of the first run; the others count up from it.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = crate::ranged::u64_in(0..=u64::MAX))]
     pub seed: u64,
 
     /// Give up on a run after so much simulated time.
     #[arg(long, value_name = "SEC", default_value_t = 3600,
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+          value_parser = crate::ranged::u64_in(1..=1_000_000))]
     pub limit_s: u64,
 
     /// Write the first run's fork placements and balancing decisions to FILE as JSON lines;

@@ -82,9 +82,15 @@ fn write_all(path: &Path, text: &[u8]) -> Result<()> {
 
 /// Standard input and output have room for one thing.
 fn check_dashes(args: &SimulateArgs) -> Result<()> {
-    let from_file = matches!(&args.workload, Source::File(path) if is_dash(path));
-    if from_file && args.machine.machine == Some(describe::Source::Stdin) {
-        let what = "--machine - and --workload file:- both read standard input; name a file for one of them";
+    let from_input = match &args.workload {
+        Source::File(path) | Source::Trace(path) => is_dash(path),
+        Source::BuiltIn(_) => false,
+    };
+    if from_input && args.machine.machine == Some(describe::Source::Stdin) {
+        let workload = &args.workload;
+        let what = format!(
+            "--machine - and --workload {workload} both read standard input; name a file for one of them"
+        );
         return Err(UsageError::new(what).into());
     }
     let outputs = [("--trace -", &args.trace), ("--svg -", &args.svg)];

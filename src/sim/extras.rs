@@ -50,16 +50,16 @@ pub struct ExtraArgs {
     #[arg(long, value_enum, value_name = "MODE", default_value_t = LocalityFlag::Off)]
     pub locality: LocalityFlag,
 
-    /// With --locality: bring memory to processes that cannot go to it, at most so many MiB per second; 0
+    /// With --locality: bring memory to processes that do not go to it, at most so many MiB per second; 0
     /// never.
     #[arg(long, value_name = "MIB_PER_S", default_value_t = 0,
-          value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
+          value_parser = crate::ranged::u64_in(0..=1_048_576))]
     pub migrate_rate: u64,
 
     /// Pages follow whoever uses them, as with the NUMA balancing of the kernel's own scheduler: so many MiB
     /// of each process are scanned per second (the kernel's default is 256); 0 never.
     #[arg(long, value_name = "MIB_PER_S", default_value_t = 0,
-          value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
+          value_parser = crate::ranged::u64_in(0..=1_048_576))]
     pub page_scan: u64,
 
     /// Leave rules out, to see what they are good for.

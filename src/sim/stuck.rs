@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who waits for what, and who does what, when a run does not come to its end, in words: what the author of the
-//! workload has to look at.
+//! Whether a run can still come to its end; and who waits for what, and who does what, when it does not, in words: what
+//! the author of the workload has to look at.
 
 use std::collections::BTreeSet;
 
 use super::program::{Op, Plan};
-use super::task::State;
+use super::task::{State, Task};
 use super::world::World;
 
 /// Tasks that are named; all are counted.
@@ -30,6 +30,27 @@ pub(super) fn waits(world: &World<'_>) -> String {
         all.push(format!("and at {more} more places"));
     }
     all.join("; ")
+}
+
+/// Whether the task spins at a barrier, running or not.
+fn spins(world: &World<'_>, task: &Task) -> bool {
+    let op = world.plan.programs[task.program].get(task.at);
+    task.spins && matches!(op, Some(Op::Spin(_)))
+}
+
+/// Tasks that spin at barriers.
+pub(super) fn spinning(world: &World<'_>) -> usize {
+    let tasks = world.tasks.iter();
+    tasks.filter(|task| spins(world, task)).count()
+}
+
+/// Whether all tasks wait for others, asleep or spinning: nothing happens any more, however long it goes on.
+pub(super) fn all_wait(world: &World<'_>) -> bool {
+    let waits = |task: &Task| match task.state {
+        State::Gone | State::Asleep => true,
+        State::Waiting { .. } | State::Behind(_) | State::Running(_) => spins(world, task),
+    };
+    world.live > 0 && world.sleeping == 0 && world.tasks.iter().all(waits)
 }
 
 /// What tasks do that wait for nobody, each kind of it after a semicolon; empty when all wait.

@@ -49,8 +49,13 @@ pub struct Setup {
 /// Why a run came to no end.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SimError {
-    #[error("{} asleep and nobody is left to wake {}; waiting {waits}", tasks(*.live), match .live { 1 => "it", _ => "them" })]
-    Stuck { live: usize, waits: String },
+    #[error("{}; waiting {waits}", stuck(*.live, *.spinning))]
+    Stuck {
+        live: usize,
+        /// Those of them that are awake, and only spin.
+        spinning: usize,
+        waits: String,
+    },
     #[error("{} not through after {seconds} simulated second{}, the limit that --limit-s sets{doing}{}",
             tasks(*.live), plural(*.seconds), asleep(.waits))]
     TooLong {
@@ -70,6 +75,24 @@ pub enum SimError {
 
 fn line(number: Option<usize>) -> String {
     number.map_or_else(String::new, |number| format!(" (line {number})"))
+}
+
+fn stuck(live: usize, spinning: usize) -> String {
+    let them = if live == 1 { "it" } else { "them" };
+    match (spinning, live - spinning) {
+        (0, _) => format!("{} asleep and nobody is left to wake {them}", tasks(live)),
+        (_, 0) => {
+            let spin = if live == 1 { "spins" } else { "spin" };
+            let all = plural(live as u64);
+            format!("{live} task{all} {spin} and nobody is left to let {them} go on")
+        }
+        (_, asleep) => format!(
+            "{} not through: {spinning} spin{}, {asleep} {} asleep, and nobody is left to let them go on",
+            tasks(live),
+            if spinning == 1 { "s" } else { "" },
+            if asleep == 1 { "is" } else { "are" },
+        ),
+    }
 }
 
 /// `1 task is`, `2 tasks are`.
@@ -272,6 +295,10 @@ impl<'a> World<'a> {
             }
             self.happen(event);
             self.settle();
+            // Who spins keeps a CPU busy. To look for them takes time, so no more often than audits.
+            if matches!(event, Event::Audit) && super::stuck::all_wait(self) {
+                return Err(self.stuck());
+            }
         }
         self.audit();
         assert!(self.demand.is_none(), "nobody is left to ask for memory");
@@ -285,6 +312,7 @@ impl<'a> World<'a> {
     fn stuck(&self) -> SimError {
         SimError::Stuck {
             live: self.live,
+            spinning: super::stuck::spinning(self),
             waits: super::stuck::waits(self),
         }
     }

@@ -14,8 +14,8 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::cli::{
-    DEFAULT_LOOK_BUDGET_US, DEFAULT_PULL_DELAY_US, DEFAULT_SYNC_US, DispatcherKind, LocalityMode,
-    RunArgs, UsageError, VERSION,
+    self, DEFAULT_LOOK_BUDGET_US, DEFAULT_PULL_DELAY_US, DEFAULT_SYNC_US, DispatcherKind,
+    LocalityMode, RunArgs, UsageError, VERSION,
 };
 use crate::machine::Machine;
 use crate::user::ask;
@@ -78,7 +78,7 @@ fn parse_from(words: impl IntoIterator<Item = OsString>) -> Result<RunArgs, clap
 
 /// The other program's flags. Ends this process, with status 2, if they are wrong.
 pub fn parse() -> RunArgs {
-    parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    parse_from(std::env::args_os()).unwrap_or_else(|error| cli::exit_over(&error))
 }
 
 /// Refuse flags that would have no effect.

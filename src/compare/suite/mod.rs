@@ -30,10 +30,11 @@ mod resolve;
 mod template;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::record::Metric;
+use crate::text;
 use expr::Expr;
 use file::Need;
 use template::Template;
@@ -165,17 +166,13 @@ impl Suite {
     /// The file cannot be read, is too large, or is no suite.
     pub fn read(path: &Path) -> Result<Suite, SuiteError> {
         let file = path.display().to_string();
-        let mut text = String::new();
-        // Devices have no size and no end.
-        let read =
-            File::open(path).and_then(|opened| opened.take(LARGEST + 1).read_to_string(&mut text));
-        match read {
-            Err(error) => Err(SuiteError::Read { file, error }),
-            Ok(_) if text.len() as u64 > LARGEST => Err(SuiteError::TooLarge {
+        match File::open(path).and_then(|opened| text::read(opened, LARGEST)) {
+            Ok(text) => Suite::parse(&file, &text),
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(SuiteError::TooLarge {
                 file,
                 most: LARGEST,
             }),
-            Ok(_) => Suite::parse(&file, &text),
+            Err(error) => Err(SuiteError::Read { file, error }),
         }
     }
 

@@ -24,8 +24,9 @@ pub use error::{DescribeError, TextError, help};
 pub use preset::{Preset, presets};
 
 use super::{Machine, MachineBuilder};
+use crate::text;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -113,20 +114,10 @@ fn from_text(
     name: String,
     input: io::Result<impl Read>,
 ) -> Result<(String, MachineBuilder), DescribeError> {
-    let mut text = String::new();
-    let read = input.and_then(|input| {
-        let length = input.take(LARGEST_TEXT + 1).read_to_string(&mut text)?;
-        match length as u64 > LARGEST_TEXT {
-            true => Err(io::Error::new(
-                ErrorKind::FileTooLarge,
-                "it is too large for a description of a machine",
-            )),
-            false => Ok(()),
-        }
-    });
-    if let Err(source) = read {
-        return Err(DescribeError::Read { name, source });
-    }
+    let text = match input.and_then(|input| text::read(input, LARGEST_TEXT)) {
+        Ok(text) => text,
+        Err(source) => return Err(DescribeError::Read { name, source }),
+    };
     match parse_text(&text) {
         Ok(builder) => Ok((name, builder)),
         Err(error) => Err(DescribeError::Text { name, error }),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory follows: when pages of a process are brought to the node where its tasks run.
 //!
-//! Tasks go to their memory (R8), that is the rule. This is for those that cannot: their node is full, they are not
-//! allowed there, or their memory is spread so that no node is theirs. When the tasks of such a process have been stuck on
-//! one and the same node for a while, and less than half of its memory is there, memory is
-//! brought to them, within a purse of bytes per second, one order at a time on the whole machine. Whoever has most to win
+//! Tasks go to their memory (R8), that is the rule. This is for those that do not: its node is full, they are not
+//! allowed there, it is spread so that no node is theirs, or it is next door, where too little is won by going. When the
+//! tasks of such a process have been stuck on one and the same node for a while, and less than three quarters of its
+//! memory are there, memory is brought to them, within a purse of bytes per second, one order at a time on the whole machine. Whoever has most to win
 //! comes first. The while is as long as bringing all of the memory takes ([`settling_ms`]): nobody knows how long tasks
 //! will stay, and so what is brought in vain costs no more than what was lost by waiting.
 //!
@@ -39,8 +39,9 @@ use super::extents::{Extent, Finding, LEAST_TOUCHES};
 pub const LEAST_SETTLING_MS: u64 = 1_000;
 /// ... and for so long it comes, however much it is.
 pub const MOST_SETTLING_MS: u64 = 5_000;
-/// Bringing begins when less than this, in permille, is near, and ends when this is.
-pub const BEGIN_BELOW: u16 = 500;
+/// Bringing begins when less than this, in permille, is near, and ends when this is. What may still come without
+/// bringing, by first touch, mostly does before tasks have settled.
+pub const BEGIN_BELOW: u16 = 750;
 pub const END_FROM: u16 = 900;
 /// A process with fewer pages is not worth it.
 pub const WORTH_PAGES: u64 = 256;
@@ -78,7 +79,8 @@ pub struct Resident<'a> {
     pub sampled_ms: u64,
     /// Bit n: some of its active tasks run on node n.
     pub nodes: u64,
-    /// Its tasks were refused where their memory is, may not go there, or belong nowhere in particular.
+    /// None of its tasks goes anywhere: refused where their memory is, not allowed there, near enough, or at home as far as
+    /// that goes.
     pub stuck: bool,
     /// Pages that it has.
     pub pages: u64,

@@ -22,7 +22,7 @@
 //! | `swap` | ... and with whom | R4 |
 //! | [`extents`] | which part of a process's memory is worked on from one node | |
 //! | [`fork`] | where a new thread goes | R5, R8 |
-//! | [`follow`] | when memory is brought to tasks that cannot go to it | |
+//! | [`follow`] | when memory is brought to tasks that do not go to it | |
 //! | [`wake`] | whether a woken task may go back to its node | R8 |
 //! | [`record`] | a tick with all that it was decided by; deciding it again | |
 //! | [`pull`] | which tasks the balancer takes first | R8 |

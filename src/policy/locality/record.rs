@@ -13,6 +13,7 @@ use super::follow::Batch;
 use super::view::{Steps, View};
 use crate::policy::balance::Move;
 use crate::policy::compile::Limits;
+use crate::policy::mismatch;
 use crate::policy::observation::Observation;
 
 /// A batch of memory that was brought to tasks. Not decided again: it depends on what all looks before it found.
@@ -61,12 +62,9 @@ impl LocalityRecord {
         };
         let mut steps = Steps::default();
         decider.decide(seen, &self.view, limits, already, &mut steps);
-        match steps == *recorded {
-            true => Ok(()),
-            false => Err(format!(
-                "locality at {}: recorded {recorded:?}, the policy says {steps:?}",
-                seen.at
-            )),
+        match mismatch::steps(seen, recorded, &steps) {
+            None => Ok(()),
+            Some(differ) => Err(format!("locality at {}: {differ}", seen.at)),
         }
     }
 }

@@ -8,17 +8,17 @@ pub mod trace;
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 
 use super::hardware::Hardware;
 use super::program::Plan;
 use super::workload::Workload;
 use crate::policy::record::Record;
-use crate::trace_file;
+use crate::text;
+use crate::trace_file::{self, name_of};
 
 pub use file::parse;
 pub use lines::FileError;
@@ -29,7 +29,7 @@ pub enum Source {
     BuiltIn(Workload),
     /// `file:PATH`: programs in the format of [`file`]; `-` is standard input.
     File(PathBuf),
-    /// `trace:PATH`: what `--trace` has recorded.
+    /// `trace:PATH`: what `--trace` has recorded; `-` as above.
     Trace(PathBuf),
 }
 
@@ -55,7 +55,7 @@ impl Source {
             }
             Self::Trace(path) => {
                 let traced = trace::plan(records(path)?, hw);
-                let traced = traced.map_err(|why| anyhow!("{}: {why}", path.display()))?;
+                let traced = traced.map_err(|why| anyhow!("{}: {why}", name_of(path)))?;
                 let note = format!("{self}: {}", traced.note());
                 (traced.plan, Some(note))
             }
@@ -77,25 +77,12 @@ fn records(path: &Path) -> Result<Vec<Record>> {
 /// More is no workload that a person has written.
 const LARGEST: u64 = 16 << 20;
 
-fn name_of(path: &Path) -> String {
-    match path == Path::new("-") {
-        true => "standard input".into(),
-        false => path.display().to_string(),
-    }
-}
-
 fn read(path: &Path) -> Result<String> {
-    let name = name_of(path);
-    let mut text = String::new();
-    let file: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(std::io::stdin().lock()),
-        false => Box::new(File::open(path).with_context(|| format!("cannot read {name}"))?),
+    let text = match path == Path::new("-") {
+        true => text::read(std::io::stdin().lock(), LARGEST),
+        false => File::open(path).and_then(|file| text::read(file, LARGEST)),
     };
-    let length = file.take(LARGEST + 1).read_to_string(&mut text);
-    if length.with_context(|| format!("cannot read {name}"))? as u64 > LARGEST {
-        bail!("{name} is larger than {} MiB", LARGEST >> 20);
-    }
-    Ok(text)
+    text.with_context(|| format!("cannot read {}", name_of(path)))
 }
 
 impl fmt::Display for Source {
@@ -114,9 +101,6 @@ impl FromStr for Source {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             Some((kind @ ("file" | "trace"), "")) => Err(format!("expected {kind}:PATH")),
-            Some(("trace", "-")) => Err(
-                "a trace is read from a file, not from standard input; expected trace:PATH".into(),
-            ),
             Some(("file", path)) => Ok(Self::File(path.into())),
             Some(("trace", path)) => Ok(Self::Trace(path.into())),
             _ => text.parse().map(Self::BuiltIn),
@@ -127,5 +111,5 @@ impl FromStr for Source {
 /// The other sources, for the long help.
 pub fn help() -> &'static str {
     "  file:PATH   programs of your own (docs/simulation.md); - for standard input
-  trace:PATH  tasks as `scx_ballast --trace PATH` recorded them\n"
+  trace:PATH  tasks as `scx_ballast --trace PATH` recorded them; - for standard input\n"
 }

@@ -10,6 +10,7 @@ mod report;
 mod same;
 
 use std::fmt;
+use std::num::IntErrorKind;
 use std::str::FromStr;
 
 use clap::{Args as _, Command, FromArgMatches as _};
@@ -113,17 +114,75 @@ fn numeric() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+/// By what the flag's help shows.
+fn takes_percent(flag: &str) -> bool {
+    let command = flags();
+    let mut shown = command
+        .get_arguments()
+        .filter(|arg| arg.get_long() == Some(flag))
+        .flat_map(|arg| arg.get_possible_values());
+    shown.any(|value| value.get_name().contains('%'))
+}
+
+/// What is expected where something else was found.
+const EXPECTED: &str =
+    "expected FLAG=FROM..TO or FLAG=FROM..TO..STEP, for example imb-numa-nr=1..32";
+
+/// `FROM..TO` or `FROM..TO..STEP`: the three, and whether they are in percent.
+fn numbers(range: &str) -> Result<(u64, u64, u64, bool), String> {
+    let parts: Vec<&str> = range.split("..").collect();
+    let percent = parts.iter().all(|part| part.ends_with('%'));
+    if !percent && parts.iter().any(|part| part.ends_with('%')) {
+        return Err(format!(
+            "'{range}' mixes numbers and percent; write all of FROM, TO and STEP with % or none, as in 5%..50%..5%"
+        ));
+    }
+    let number = |part: &str| {
+        let digits = part.strip_suffix('%').unwrap_or(part);
+        digits.parse::<u64>().map_err(|error| match error.kind() {
+            IntErrorKind::PosOverflow => format!("'{part}' is too large a number"),
+            IntErrorKind::Empty => format!("a number is missing in '{range}'; {EXPECTED}"),
+            _ => format!("'{part}' in '{range}' is no whole number from 0 up; {EXPECTED}"),
+        })
+    };
+    let (from, to, step) = match parts[..] {
+        [from, to] => (number(from)?, number(to)?, 1),
+        [from, to, step] => (number(from)?, number(to)?, number(step)?),
+        [_] => {
+            return Err(format!(
+                "'{range}' is no range: two dots are between its ends; {EXPECTED}"
+            ));
+        }
+        _ => {
+            return Err(format!(
+                "'{range}' has more than FROM, TO and STEP; {EXPECTED}"
+            ));
+        }
+    };
+    if from > to {
+        return Err(format!(
+            "'{range}' goes down; expected FROM up to TO, the smaller one first"
+        ));
+    }
+    if step == 0 {
+        return Err(format!("'{range}' has a STEP of 0; expected 1 or more"));
+    }
+    Ok((from, to, step, percent))
+}
+
 impl FromStr for Sweep {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || {
-            format!(
-                "expected FLAG=FROM..TO or FLAG=FROM..TO..STEP, for example imb-numa-nr=1..32, got '{text}'"
-            )
-        };
-        let (flag, range) = text.split_once('=').ok_or_else(expected)?;
+        let (flag, range) = text
+            .split_once('=')
+            .ok_or_else(|| format!("'{text}' has no range; {EXPECTED}"))?;
         let flag = flag.trim_start_matches('-');
+        if flag.is_empty() {
+            return Err(format!(
+                "the flag's name is missing in '{text}'; {EXPECTED}"
+            ));
+        }
         let known = numeric();
         if !known.iter().any(|name| name == flag) {
             return Err(format!(
@@ -131,27 +190,11 @@ impl FromStr for Sweep {
                 known.join(", ")
             ));
         }
-        let parts: Vec<&str> = range.split("..").collect();
-        let percent = parts.iter().all(|part| part.ends_with('%'));
-        let number = |part: &str| {
-            let digits = if percent {
-                part.trim_end_matches('%')
-            } else {
-                part
-            };
-            digits.parse::<u64>().map_err(|_| expected())
-        };
-        let (from, to, step) = match parts[..] {
-            [from, to] => (number(from)?, number(to)?, 1),
-            [from, to, step] => (number(from)?, number(to)?, number(step)?),
-            _ => return Err(expected()),
-        };
-        if step == 0 || from > to {
-            return Err(format!(
-                "expected FROM up to TO in steps of at least 1, got '{range}'"
-            ));
+        let (from, to, step, percent) = numbers(range)?;
+        if percent && !takes_percent(flag) {
+            return Err(format!("--{flag} takes no percent"));
         }
-        let points = (to - from) / step + 1;
+        let points = ((to - from) / step).saturating_add(1);
         if points > MOST {
             return Err(format!(
                 "that is {points} points, and at most {MOST} are run; give a larger STEP"
@@ -241,12 +284,39 @@ mod tests {
         assert_eq!(values("--slice-us=1000..4000..2000"), ["1000", "3000"]);
         assert_eq!(values("imb-numa-nr=5%..15%..5%"), ["5%", "10%", "15%"]);
         for (text, why) in [
-            ("imb-numa-nr", "expected FLAG=FROM..TO"),
-            ("imb-numa-nr=4", "expected FLAG=FROM..TO"),
-            ("imb-numa-nr=auto..4", "expected FLAG=FROM..TO"),
-            ("imb-numa-nr=5%..7", "expected FLAG=FROM..TO"),
-            ("imb-numa-nr=5..4", "FROM up to TO"),
-            ("imb-numa-nr=1..4..0", "at least 1"),
+            (
+                "imb-numa-nr",
+                "'imb-numa-nr' has no range; expected FLAG=FROM..TO",
+            ),
+            ("imb-numa-nr=4", "'4' is no range: two dots are"),
+            ("imb-numa-nr=1-4", "'1-4' is no range: two dots are"),
+            ("imb-numa-nr=", "'' is no range: two dots are"),
+            (
+                "imb-numa-nr=auto..4",
+                "'auto' in 'auto..4' is no whole number",
+            ),
+            ("imb-numa-nr=-1..4", "'-1' in '-1..4' is no whole number"),
+            ("imb-numa-nr=1...4", "'.4' in '1...4' is no whole number"),
+            ("imb-numa-nr=..4", "a number is missing in '..4'"),
+            ("imb-numa-nr=%..4%", "a number is missing in '%..4%'"),
+            (
+                "imb-numa-nr=5%%..9%",
+                "'5%%' in '5%%..9%' is no whole number",
+            ),
+            ("imb-numa-nr=5%..7", "'5%..7' mixes numbers and percent"),
+            (
+                "imb-numa-nr=1..99999999999999999999",
+                "is too large a number",
+            ),
+            ("imb-numa-nr=1..2..3..4", "has more than FROM, TO and STEP"),
+            (
+                "imb-numa-nr=5..4",
+                "'5..4' goes down; expected FROM up to TO",
+            ),
+            ("imb-numa-nr=1..4..0", "a STEP of 0; expected 1 or more"),
+            ("=1..4", "the flag's name is missing"),
+            ("slice-us=1%..4%", "--slice-us takes no percent"),
+            ("imb-numa-nr=0..18446744073709551615", "larger STEP"),
             ("slice-us=1000..9000", "larger STEP"),
             ("rules=1..2", "those are imbalance-min, imb-numa-nr, "),
             ("max-tasks=1..2", "'max-tasks' is no flag"),

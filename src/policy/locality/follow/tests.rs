@@ -191,7 +191,7 @@ fn it_does_not_begin_otherwise() {
             ..base
         },
         Resident {
-            shares: &[500, 500],
+            shares: &[250, 750],
             ..base
         },
     ];

@@ -257,10 +257,14 @@ impl Following {
         self.processes.iter().map(finding).collect()
     }
 
-    /// What came of a batch; `None`: we could not touch the process.
-    pub fn brought(&mut self, tgid: i32, at_ms: u64, batch: Option<Batch>) {
+    /// What came of a batch; `None`: we could not touch the process. The tasks whose memory is near now are told
+    /// `ledger`: by what it knew of them they would be sent back to where it was.
+    pub fn brought(&mut self, tgid: i32, at_ms: u64, batch: Option<Batch>, ledger: &mut Ledger) {
         let done = self.follow.brought(tgid, at_ms, batch);
         if let (Some(part), Some(parts)) = (done, self.parts.get_mut(&tgid)) {
+            for (task, permille) in parts.extents.tasks_of(part) {
+                ledger.brought(task, part.to.into(), permille);
+            }
             parts.extents.brought(part, at_ms);
             parts.found_ms = None;
         }

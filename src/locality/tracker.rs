@@ -159,7 +159,7 @@ impl Tracker {
                 self.counts.bring_us += u64::from(cost_us);
                 let batch = brought.as_ref().ok().map(Brought::batch);
                 if let Some(following) = &mut self.following {
-                    following.brought(tgid, at_ms, batch);
+                    following.brought(tgid, at_ms, batch, &mut self.ledger);
                 }
                 self.brought.push(BroughtRecord {
                     at: at_ms * 1_000_000,

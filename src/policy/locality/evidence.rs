@@ -170,6 +170,28 @@ impl Evidence {
         self.judge_prior(sample.at_ms);
     }
 
+    /// So many permille of the memory have been brought to node `to`, from all others alike. It is known by that as well
+    /// as before, and to a sample that says the same it is no change.
+    pub fn brought(&mut self, to: usize, permille: u16) {
+        let part = u64::from(permille.min(1000));
+        if to >= self.held.len() {
+            return;
+        }
+        for at in (0..self.held.len()).filter(|&at| at != to) {
+            let take = |from: &mut u64| {
+                let taken = *from * part / 1000;
+                *from -= taken;
+                taken
+            };
+            let private = take(&mut self.held[at].private);
+            self.held[to].private += private;
+            let mut share = u64::from(self.last[at]);
+            let taken = take(&mut share) as u16;
+            self.last[at] -= taken;
+            self.last[to] += taken;
+        }
+    }
+
     /// Add faults.
     pub fn add_first_touch(&mut self, touch: &FirstTouch) {
         self.decay_touch(touch.at_ms);
@@ -297,6 +319,26 @@ mod tests {
         let moved = after(&[one, sample(500, 100, &[40, 60])]);
         assert_eq!(moved.drift(), Some(400));
         assert_eq!(moved.standing(500, 1000), Standing::Unstable);
+    }
+
+    #[test]
+    fn what_was_brought_is_known_to_be_there() {
+        let mut evidence = after(&[sample(0, 100, &[100, 0]), sample(9, 100, &[100, 0])]);
+        evidence.brought(1, 800);
+        let held: Vec<u64> = evidence.held().iter().map(|held| held.private).collect();
+        // 150 pages, 120 of them there now.
+        assert_eq!(held, [30 * 16, 120 * 16]);
+        assert_eq!(evidence.standing(9, 1000), Standing::Known);
+        // The next sample says the same, and one that does not is a change.
+        let mut other = evidence.clone();
+        evidence.add_sample(&sample(10, 100, &[20, 80]));
+        assert_eq!(evidence.drift(), Some(0));
+        other.add_sample(&sample(10, 100, &[100, 0]));
+        assert_eq!(other.standing(10, 1000), Standing::Unstable);
+        // A node that there is not.
+        let before = evidence.clone();
+        evidence.brought(2, 1000);
+        assert_eq!(evidence, before);
     }
 
     #[test]

@@ -25,8 +25,8 @@ use super::ledger::TaskKey;
 pub const LEAST_TOUCHES: usize = 8;
 /// Two touches with more pages between them are not of one run: 16 MiB of small pages.
 pub const WIDEST_PAGES: u64 = 4096;
-/// What was brought is left alone for so long.
-pub const REST_MS: u64 = 60_000;
+/// What was brought is left alone for so long: twice what threads take to settle.
+pub const REST_MS: u64 = 10_000;
 /// A touch tells nothing any more.
 const OLD_MS: u64 = 60_000;
 /// Pages that are remembered of a process; of more, the oldest are forgotten.
@@ -135,6 +135,20 @@ impl Extents {
         self.brought.push((extent, now_ms));
         let young = |at: u64| now_ms.saturating_sub(at) <= REST_MS;
         self.brought.retain(|&(_, at)| young(at));
+    }
+
+    /// The tasks that were seen on the extent, ascending, each with how much of what it was seen on that is, in permille.
+    pub fn tasks_of(&self, extent: Extent) -> Vec<(TaskKey, u16)> {
+        let mut tasks: BTreeMap<TaskKey, (u32, u32)> = BTreeMap::new();
+        for (&page, seen) in &self.seen {
+            let (inside, all) = tasks.entry(seen.task).or_default();
+            *inside += u32::from(extent.overlaps(page, page + 1));
+            *all += 1;
+        }
+        let permille = |(task, (inside, all))| (task, (inside * 1000 / all) as u16);
+        let mut tasks: Vec<_> = tasks.into_iter().map(permille).collect();
+        tasks.retain(|&(_, part)| part > 0);
+        tasks
     }
 
     /// `node`: where a task has settled; `None`: nowhere yet, or it is gone.
@@ -296,6 +310,20 @@ mod tests {
         extents.touched(&touches, 0);
         let found = extents.find(0, own);
         assert_eq!((found.extent, found.touched), (extent(0, 8, 1), 16));
+    }
+
+    #[test]
+    fn whose_memory_it_is_is_told() {
+        let mut extents = Extents::default();
+        // Task 1 works on 8 of its 12 pages there, task 2 elsewhere.
+        let mine = (0..12).map(|n| touch(1, n, 0));
+        let other = (20..30).map(|n| touch(2, n, 0));
+        extents.touched(&mine.chain(other).collect::<Vec<_>>(), 0);
+        let part = |start, end| Extent { start, end, to: 1 };
+        assert_eq!(extents.tasks_of(part(4, 15)), [((1, 2), 666)]);
+        let both = [((1, 2), 1000), ((2, 2), 1000)];
+        assert_eq!(extents.tasks_of(part(0, 30)), both);
+        assert_eq!(extents.tasks_of(part(12, 20)), []);
     }
 
     #[test]

@@ -160,6 +160,11 @@ impl Ledger {
         self.task(key).evidence.add_sample(sample);
     }
 
+    /// So many permille of what a task works on have been brought to a node.
+    pub fn brought(&mut self, key: TaskKey, to: usize, permille: u16) {
+        self.task(key).evidence.brought(to, permille);
+    }
+
     /// A task took minor faults; they count for its process.
     pub fn touched(&mut self, tgid: i32, key: TaskKey, touch: &FirstTouch) {
         self.process(tgid).evidence.add_first_touch(touch);

@@ -2,9 +2,9 @@
 //! What is asked about single tasks, because nobody tells: whether one still runs, how long it has run, which
 //! CPUs it may use, whose thread it is.
 //!
-//! Each question is one small file below /proc, or one system call. Which locks of the kernel they wait for is said in
-//! docs/user-dispatcher.md: the one that a task which is to be placed has for long is that of the kernel's workers, about
-//! whom [`Facts::look`] and [`Facts::kin`] must therefore not be asked (`worker`).
+//! Each question is one small file below /proc, or one system call. `stat` and `status` of the kernel's workers wait for a mutex
+//! that a task may have which is to be placed, so [`Facts::look`] and [`Facts::kin`] must not be asked about them
+//! (`worker`). docs/user-dispatcher.md names the other locks that a question may wait for.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -288,7 +288,7 @@ fn gone_before_they_are_placed() {
 /// Many read all of /proc beside forks. What it says of the kernel's workers waits for a mutex that each of the readers has
 /// for moments, and in some of these its slice ends: who places tasks must not wait for it. No program is started: there
 /// are other locks that a task may have which starts or ends one, and those are waited for (docs/user-dispatcher.md). They
-/// may be met all the same, seen in one of four runs of half a minute, so this belongs to `make soak`.
+/// may be met all the same, seen in two of six runs of half a minute, so this belongs to `make soak`.
 #[test]
 #[ignore = "runs in the lab"]
 fn readers_of_proc() {

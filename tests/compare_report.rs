@@ -850,3 +850,28 @@ fn a_browser_shows_all_of_it() {
     eprint!("{said}");
     assert!(looked.status.success(), "{said}");
 }
+
+/// Devices have no end. Nothing is left of what was copied.
+#[test]
+fn what_has_no_end_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = Command::new(env!("CARGO_BIN_EXE_scx_ballast"))
+        .args(["compare", "report", "/dev/zero"])
+        .env("TMPDIR", folder.path())
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("/dev/zero is longer than 256 MiB"),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    // What was given is named, and no copy of it.
+    let empty = Command::new(env!("CARGO_BIN_EXE_scx_ballast"))
+        .args(["compare", "report", "/dev/null"])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&empty.stderr);
+    assert!(error.contains("/dev/null cannot be used"), "{error}");
+}

@@ -2,7 +2,9 @@
 //! The files of `simulate`: nothing is written over what is read, or over what is written besides.
 //!
 //! Files are compared by what they are, not by how they are spelled: by device and inode where they exist, else by
-//! the folder that they would be made in, and their name.
+//! the folder that they would be made in, and their name. Standard input and output are files as well when the shell
+//! has made them so, and standard output is always written: the table goes there. What is no regular file, such as a
+//! terminal or /dev/null, loses nothing by being named twice.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -28,9 +30,10 @@ enum Place {
 }
 
 impl Place {
-    fn of(path: &Path) -> Self {
+    /// `None`: no regular file.
+    fn of(path: &Path) -> Option<Self> {
         if let Ok(file) = fs::metadata(path) {
-            return Self::File(file.dev(), file.ino());
+            return file.is_file().then(|| Self::File(file.dev(), file.ino()));
         }
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
@@ -42,7 +45,8 @@ impl Place {
         }
         let name = path.file_name().unwrap_or_default();
         let canonical = folder(&path).canonicalize();
-        Self::Name(canonical.map_or_else(|_| path.clone(), |folder| folder.join(name)))
+        let name = canonical.map_or_else(|_| path.clone(), |folder| folder.join(name));
+        Some(Self::Name(name))
     }
 }
 
@@ -54,39 +58,60 @@ fn folder(path: &Path) -> PathBuf {
     }
 }
 
-/// `-` is standard input or output, and no file.
-fn is_file(path: &&PathBuf) -> bool {
-    path.as_path() != Path::new("-")
-}
+const STDIN: &str = "/dev/stdin";
+const STDOUT: &str = "/dev/stdout";
 
 /// Refuse command lines that would lose a file.
 ///
 /// # Errors
-/// A file is to be written that is read or written besides; as it is named there.
+/// A file is to be written that is read or written besides; both as they are named there.
 pub(super) fn check(args: &SimulateArgs) -> Result<()> {
     let machine = match &args.machine.machine {
-        Some(describe::Source::File(path)) => Some(path),
-        Some(
-            describe::Source::Preset(_) | describe::Source::Compact(_) | describe::Source::Stdin,
-        )
-        | None => None,
+        Some(describe::Source::File(path)) => Some(path.as_path()),
+        Some(describe::Source::Stdin) => Some(Path::new(STDIN)),
+        Some(describe::Source::Preset(_) | describe::Source::Compact(_)) | None => None,
     };
     let workload = match &args.workload {
-        Source::File(path) | Source::Trace(path) => Some(path),
+        Source::File(path) | Source::Trace(path) if is_dash(path) => Some(Path::new(STDIN)),
+        Source::File(path) | Source::Trace(path) => Some(path.as_path()),
         Source::BuiltIn(_) => None,
     };
     // What is only read may be named as often as one likes.
-    let inputs = [machine, workload].into_iter().flatten().filter(is_file);
-    let mut taken: Vec<Place> = inputs.map(|path| Place::of(path)).collect();
+    let taken = [machine, workload, Some(Path::new(STDOUT))];
+    let taken = taken.into_iter().flatten();
+    let mut taken: Vec<(Place, &Path)> = taken
+        .filter_map(|path| Some((Place::of(path)?, path)))
+        .collect();
     let outputs = [&args.trace, &args.svg].into_iter().flatten();
-    for path in outputs.filter(is_file) {
-        let place = Place::of(path);
-        if taken.contains(&place) {
-            let name = path.display();
-            let what = format!("{name} is named twice, and would be overwritten");
+    for path in outputs.filter(|path| !is_dash(path)) {
+        let Some(place) = Place::of(path) else {
+            continue;
+        };
+        if let Some((_, other)) = taken.iter().find(|(other, _)| *other == place) {
+            let what = match (path.display(), shown(other)) {
+                (name, other) if name.to_string() == other => {
+                    format!("{name} is named twice, and would be overwritten")
+                }
+                (name, other) => {
+                    format!("{name} is the same file as {other}, and would be overwritten")
+                }
+            };
             return Err(UsageError::new(what).into());
         }
-        taken.push(place);
+        taken.push((place, path));
     }
     Ok(())
+}
+
+/// `-` is standard input or output.
+fn is_dash(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn shown(path: &Path) -> String {
+    match path.to_str() {
+        Some(STDIN) => "standard input".into(),
+        Some(STDOUT) => "standard output".into(),
+        _ => path.display().to_string(),
+    }
 }

@@ -3,11 +3,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use tempfile::NamedTempFile;
 
 use super::{Format, Style, source};
 use crate::cli::UsageError;
@@ -15,6 +15,8 @@ use crate::compare::analysis::{Analysis, analyse};
 use crate::compare::destination::{self, DestinationError};
 use crate::compare::record::Record;
 
+/// What cannot be read twice, such as a pipe, has so many bytes at most: devices have no end.
+const MOST_COPIED: u64 = 256 << 20;
 /// Columns of a table that does not go to a terminal.
 const COLUMNS: usize = 100;
 
@@ -51,8 +53,14 @@ pub fn run(args: &ReportArgs) -> Result<()> {
     let (mut names, mut machines) = (Vec::new(), Vec::new());
     for file in &args.files {
         let kept = keep(file)?;
-        let read = kept.as_ref().map_or(real(file), |kept| kept.path());
-        for machine in source::read(read)? {
+        let copy = kept.as_ref().map(name_of);
+        let read = copy.as_deref().unwrap_or(real(file));
+        let found = source::read(read);
+        let found = match copy {
+            Some(_) => found.with_context(|| format!("{} cannot be used", shown(file))),
+            None => found,
+        };
+        for machine in found? {
             // What a copy is called says nothing.
             let is_own = Path::new(&machine.name) == read;
             names.push(if is_own { shown(file) } else { machine.name });
@@ -87,28 +95,33 @@ fn shown(file: &Path) -> String {
     }
 }
 
-/// A copy of what can be read only once, such as a pipe; readers of files look several times.
-fn keep(file: &Path) -> Result<Option<NamedTempFile>> {
+/// A copy of what can be read only once, such as a pipe; readers of files look several times. It has no name that could be
+/// left behind.
+fn keep(file: &Path) -> Result<Option<File>> {
     let file = real(file);
     let once = fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir());
     if !once {
         return Ok(None);
     }
-    let name = format!("scx_ballast {} ", shown(file).replace('/', "-"));
-    let mut copy = tempfile::Builder::new()
-        .prefix(&name)
-        .tempfile()
-        .context("making a copy of a pipe")?;
+    let mut copy = tempfile::tempfile().context("making a copy of a pipe")?;
     // Standard input itself: a socket has no name that could be opened.
-    let mut from: Box<dyn Read> = match file == Path::new("/dev/stdin") {
+    let from: Box<dyn Read> = match file == Path::new("/dev/stdin") {
         true => Box::new(io::stdin().lock()),
         false => {
             let opened = File::open(file);
             Box::new(opened.with_context(|| format!("cannot read {}", shown(file)))?)
         }
     };
-    io::copy(&mut from, &mut copy).with_context(|| format!("cannot copy {}", shown(file)))?;
-    Ok(Some(copy))
+    let copied = io::copy(&mut from.take(MOST_COPIED + 1), &mut copy);
+    match copied.with_context(|| format!("cannot copy {}", shown(file)))? {
+        0..=MOST_COPIED => Ok(Some(copy)),
+        _ => bail!("{} is longer than {} MiB", shown(file), MOST_COPIED >> 20),
+    }
+}
+
+/// What a file without a name can be opened by.
+fn name_of(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 impl Look {

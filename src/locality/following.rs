@@ -262,7 +262,14 @@ impl Following {
     pub fn brought(&mut self, tgid: i32, at_ms: u64, batch: Option<Batch>, ledger: &mut Ledger) {
         let done = self.follow.brought(tgid, at_ms, batch);
         if let (Some(part), Some(parts)) = (done, self.parts.get_mut(&tgid)) {
-            for (task, permille) in parts.extents.tasks_of(part) {
+            // Of a part that was given up most is where it was.
+            let has_come = batch.is_some_and(|batch| batch.refused <= batch.moved);
+            for (task, permille) in parts
+                .extents
+                .tasks_of(part)
+                .into_iter()
+                .filter(|_| has_come)
+            {
                 ledger.brought(task, part.to.into(), permille);
             }
             parts.extents.brought(part, at_ms);

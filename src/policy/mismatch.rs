@@ -3,6 +3,8 @@
 //!
 //! Nodes, LLCs and reasons are spelled as in the trace, so that who reads this finds them there.
 
+use std::fmt::Display;
+
 use serde::Serialize;
 
 use super::balance::{Decisions, Move, Outcome, Verdict};
@@ -72,7 +74,15 @@ fn one_move(one: &Move) -> String {
         llc,
         why,
     } = one;
-    let why = spelled(why);
+    let who = (*pid, *slot, *seq);
+    goes(who, (*from, *to, *llc), &spelled(why))
+}
+
+fn goes(
+    (pid, slot, seq): (i32, u32, u32),
+    (from, to, llc): (impl Display, impl Display, impl Display),
+    why: &str,
+) -> String {
     format!(
         "task {pid} (slot {slot}, seq {seq}) goes from node {from} to node {to}, LLC {llc} ({why})"
     )
@@ -115,10 +125,8 @@ fn step(one: &Step) -> String {
         why,
         gain,
     } = one;
-    let why = spelled(why);
-    format!(
-        "task {pid} (slot {slot}, seq {seq}) goes from node {from} to node {to}, LLC {llc} ({why}, gain {gain})"
-    )
+    let why = format!("{}, gain {gain}", spelled(why));
+    goes((*pid, *slot, *seq), (*from, *to, *llc), &why)
 }
 
 /// Of what was decided for the sake of memory; `None`: they are the same.

@@ -6,7 +6,8 @@
 //! sensible numbers. A bad flag ends with exit status 2.
 
 use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
+use std::num::IntErrorKind;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ use thiserror::Error;
 use crate::compare::CompareArgs;
 use crate::machine::Machine;
 use crate::machine::describe::{self, Source};
+use crate::output::{self, NobodyReads};
 use crate::policy::compile::{ImbNumaNr, Thresholds};
 use crate::policy::rule_set::RuleSet;
 use crate::ranged::{ParsedBy, Ranged, shown, u32_in, u64_in};
@@ -51,6 +53,9 @@ pub fn exit_code(done: anyhow::Result<()>) -> ExitCode {
     let Err(error) = done else {
         return ExitCode::SUCCESS;
     };
+    if error.is::<NobodyReads>() {
+        return ExitCode::SUCCESS;
+    }
     // Not eprintln!, which panics when nobody can read it.
     let _ = writeln!(std::io::stderr(), "Error: {error:#}");
     match error.is::<UsageError>() {
@@ -64,13 +69,16 @@ pub fn exit_code(done: anyhow::Result<()>) -> ExitCode {
 pub fn exit_over(error: &clap::Error) -> ! {
     let said = error.print().and_then(|()| std::io::stdout().flush());
     let status = match said {
-        // Who closes the pipe has read enough; nobody is left to tell when a refusal cannot be written.
-        Err(failed) if !error.use_stderr() && failed.kind() != ErrorKind::BrokenPipe => {
-            let _ = writeln!(
-                std::io::stderr(),
-                "Error: cannot write standard output: {failed}"
-            );
-            1
+        // Nobody is left to tell when a refusal cannot be written.
+        Err(failed) if !error.use_stderr() => {
+            let failed = output::refused(failed);
+            match failed.is::<NobodyReads>() {
+                true => error.exit_code(),
+                false => {
+                    let _ = writeln!(std::io::stderr(), "Error: {failed:#}");
+                    1
+                }
+            }
         }
         _ => error.exit_code(),
     };
@@ -183,8 +191,10 @@ fn parse_virt_llc(text: &str) -> Result<VirtLlc, String> {
         .split_once('-')
         .ok_or("expected MIN-MAX, for example 2-8")?;
     let number = |s: &str| {
-        s.parse::<usize>()
-            .map_err(|_| format!("'{s}' is not a number of cores"))
+        s.parse::<usize>().map_err(|error| match error.kind() {
+            IntErrorKind::PosOverflow => format!("'{s}' is more cores than any machine has"),
+            _ => format!("'{s}' is not a number of cores"),
+        })
     };
     let (min, max) = (number(min)?, number(max)?);
     if min == 0 || min > max {
@@ -374,7 +384,7 @@ pub struct RunArgs {
 
     /// Write fork placements and balancing decisions, with all that they were decided by, to FILE
     /// as JSON lines; `scx_ballast replay FILE` decides them again.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file())]
     pub trace: Option<PathBuf>,
 
     /// Tasks that the daemon can see at one time; tasks beyond that are scheduled all the same.

@@ -17,6 +17,7 @@
 //! | [`locked`] | the daemon's memory stays in memory |
 //! | [`memory`] | where the memory of processes lies; a thread of its own |
 //! | [`observe`] | statistics server and monitor |
+//! | [`output`] | standard output, and files that are written |
 //! | [`topology`] | the `topology` command's output |
 //! | [`rules`] | the `rules` command's output |
 //! | [`replay`] | the `replay` command |
@@ -37,6 +38,7 @@ pub mod locked;
 pub mod machine;
 pub mod memory;
 pub mod observe;
+pub mod output;
 pub mod policy;
 pub mod ranged;
 pub mod replay;

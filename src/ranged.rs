@@ -5,10 +5,11 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
+use std::num::IntErrorKind;
 use std::ops::RangeInclusive;
 
-use clap::builder::{PossibleValue, RangedI64ValueParser, RangedU64ValueParser, TypedValueParser};
-use clap::{Arg, Command, Error, value_parser};
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Command, Error};
 
 /// Parses as `parser` does, and says what that takes.
 #[derive(Debug, Clone)]
@@ -51,16 +52,33 @@ impl<P: TypedValueParser> TypedValueParser for Ranged<P> {
     }
 }
 
-pub fn i32_in(range: RangeInclusive<i32>) -> Ranged<RangedI64ValueParser<i32>> {
-    let bounds = i64::from(*range.start())..=i64::from(*range.end());
-    Ranged::new(value_parser!(i32).range(bounds), [shown(&range)])
+/// A whole number of the range, which a number that is too large for any type is not either.
+fn whole<T: TryFrom<i128> + Clone + Send + Sync + 'static>(
+    range: RangeInclusive<i128>,
+) -> Ranged<impl TypedValueParser<Value = T>> {
+    let shown = shown(&range);
+    let parse = move |text: String| {
+        let outside = || format!("{text} is not in {range:?}");
+        match text.parse::<i128>() {
+            Ok(number) if range.contains(&number) => number.try_into().map_err(|_| outside()),
+            Ok(_) => Err(outside()),
+            Err(error) => Err(match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => outside(),
+                _ => error.to_string(),
+            }),
+        }
+    };
+    Ranged::new(StringValueParser::new().try_map(parse), [shown])
 }
 
-pub fn u32_in(range: RangeInclusive<u32>) -> Ranged<RangedI64ValueParser<u32>> {
-    let bounds = i64::from(*range.start())..=i64::from(*range.end());
-    Ranged::new(value_parser!(u32).range(bounds), [shown(&range)])
+pub fn i32_in(range: RangeInclusive<i32>) -> Ranged<impl TypedValueParser<Value = i32>> {
+    whole(i128::from(*range.start())..=i128::from(*range.end()))
 }
 
-pub fn u64_in(range: RangeInclusive<u64>) -> Ranged<RangedU64ValueParser<u64>> {
-    Ranged::new(value_parser!(u64).range(range.clone()), [shown(&range)])
+pub fn u32_in(range: RangeInclusive<u32>) -> Ranged<impl TypedValueParser<Value = u32>> {
+    whole(i128::from(*range.start())..=i128::from(*range.end()))
+}
+
+pub fn u64_in(range: RangeInclusive<u64>) -> Ranged<impl TypedValueParser<Value = u64>> {
+    whole(i128::from(*range.start())..=i128::from(*range.end()))
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `scx_ballast replay FILE`: give what a trace recorded to the policy again.
 
-use std::io::Write;
-
 use anyhow::{Result, bail};
 
 use crate::cli::ReplayArgs;
+use crate::output;
 use crate::policy::record::Replay;
 use crate::trace_file;
 
@@ -19,7 +18,6 @@ const SHOWN: u64 = 10;
 pub fn run(args: &ReplayArgs) -> Result<()> {
     let name = trace_file::name_of(&args.file);
     let mut replay = Replay::default();
-    let mut out = std::io::stdout().lock();
     trace_file::read(&args.file, |number, record| {
         let before = replay.mismatches;
         if let Err(why) = replay.check(record) {
@@ -27,13 +25,12 @@ pub fn run(args: &ReplayArgs) -> Result<()> {
                 bail!("{name}, line {number}: {why}");
             }
             if before < SHOWN {
-                writeln!(out, "line {number}: {why}")?;
+                output::print(&format!("line {number}: {why}"))?;
             }
         }
         Ok(())
     })?;
-    writeln!(
-        out,
+    output::print(&format!(
         "{} fork placements, {} ticks with {} moves and {} steps of locality, {} pages brought; {} placements not recorded; {} mismatches",
         replay.forks,
         replay.ticks,
@@ -42,7 +39,7 @@ pub fn run(args: &ReplayArgs) -> Result<()> {
         replay.pages,
         replay.lost,
         replay.mismatches
-    )?;
+    ))?;
     if replay.mismatches > 0 {
         bail!("the policy decides otherwise than the trace");
     }

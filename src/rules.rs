@@ -6,12 +6,12 @@
 //! most N".
 
 use std::fmt::Write;
-use std::io::Write as _;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::cli::{Format, RulesArgs};
 use crate::machine::Machine;
+use crate::output;
 use crate::policy::compile::{Limits, NodeShape, PairLimits, Thresholds};
 use crate::policy::limits::UNLIMITED;
 use crate::policy::placement::Judge;
@@ -27,10 +27,7 @@ pub fn run(args: &RulesArgs) -> Result<()> {
         Format::Text => render_text(&machine, &shapes, &chosen, thresholds),
         Format::Json => serde_json::to_string_pretty(&chosen)? + "\n",
     };
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+    output::write(text)
 }
 
 /// Every set's limits for people; `chosen` is marked.
@@ -89,18 +86,24 @@ struct Group {
 }
 
 fn groups(machine: &Machine, shapes: &[NodeShape]) -> Vec<Group> {
-    let mut kinds: Vec<(NodeShape, Vec<u32>, usize)> = Vec::new();
+    // Nodes that are split otherwise have a line of their own, although their limits are the same.
+    let mut kinds: Vec<((NodeShape, usize), Vec<u32>, usize)> = Vec::new();
     for (node, (shape, at)) in shapes.iter().zip(machine.cpu_nodes()).enumerate() {
-        match kinds.iter_mut().find(|(kind, ..)| kind == shape) {
+        let shape = (*shape, at.llcs.len());
+        match kinds.iter_mut().find(|(kind, ..)| *kind == shape) {
             Some((_, ids, _)) => ids.push(at.id),
-            None => kinds.push((*shape, vec![at.id], node)),
+            None => kinds.push((shape, vec![at.id], node)),
         }
     }
-    let title = |shape: &NodeShape, ids: Vec<u32>| {
+    let title = |(shape, parts): (NodeShape, usize), ids: Vec<u32>| {
         let plural = if ids.len() == 1 { "" } else { "s" };
         let llcs = if shape.llcs == 1 { "LLC" } else { "LLCs" };
+        let split = match parts == shape.llcs as usize {
+            true => String::new(),
+            false => format!(" (split into {parts} virtual ones, which the limits do not count)"),
+        };
         format!(
-            "node{plural} {}: {} CPUs in {} {llcs}, the kernel's imb_numa_nr is {}",
+            "node{plural} {}: {} CPUs in {} {llcs}{split}, the kernel's imb_numa_nr is {}",
             crate::machine::cpulist::format(ids),
             shape.weight,
             shape.llcs,
@@ -111,7 +114,7 @@ fn groups(machine: &Machine, shapes: &[NodeShape]) -> Vec<Group> {
         .into_iter()
         .map(|(shape, ids, node)| Group {
             node,
-            title: title(&shape, ids),
+            title: title(shape, ids),
         })
         .collect()
 }

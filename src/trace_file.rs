@@ -10,6 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::output::is_dash;
 use crate::policy::observation::Shape;
 use crate::policy::possible;
 use crate::policy::record::{FORMAT, Record};
@@ -20,7 +21,7 @@ const LONGEST: u64 = 1 << 30;
 
 /// What a trace is called in messages: its file, or standard input for `-`.
 pub fn name_of(path: &Path) -> String {
-    match path == Path::new("-") {
+    match is_dash(path) {
         true => "standard input".into(),
         false => path.display().to_string(),
     }
@@ -32,7 +33,7 @@ pub fn name_of(path: &Path) -> String {
 /// The file cannot be read or is no trace, or `take` has one; all but that of `take` say where.
 pub fn read(path: &Path, take: impl FnMut(usize, Record) -> Result<()>) -> Result<()> {
     let name = name_of(path);
-    if path == Path::new("-") {
+    if is_dash(path) {
         return read_from(&name, std::io::stdin().lock(), take);
     }
     let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
@@ -59,7 +60,7 @@ pub fn read_from(
         if line.is_empty() {
             break;
         }
-        let record = match serde_json::from_str(&line) {
+        let record = match serde_json::from_str(line.trim_end()) {
             Ok(record) => record,
             Err(error) if error.is_eof() && number > 1 && !line.ends_with('\n') => {
                 // Not the log: the commands that read traces start none. Not eprintln!, which panics when nobody
@@ -70,10 +71,17 @@ pub fn read_from(
                 );
                 return Ok(());
             }
-            Err(error) if number == 1 => bail!(
-                "{name}, line 1: not a record of a trace: {error}; expected what `scx_ballast --trace FILE` writes"
-            ),
-            Err(error) => bail!("{name}, line {number}: not a record of a trace: {error}"),
+            Err(_) if line.trim().is_empty() => {
+                bail!("{name}, line {number}: it is empty, and no record of a trace")
+            }
+            Err(error) => {
+                let what = told(&error);
+                let expected = match number {
+                    1 => "; expected what `scx_ballast --trace FILE` writes",
+                    _ => "",
+                };
+                bail!("{name}, line {number}: not a record of a trace: {what}{expected}")
+            }
         };
         match &record {
             // Another format may count otherwise, and is refused by who takes it.
@@ -95,4 +103,14 @@ pub fn read_from(
         bail!("{name} is empty; expected what `scx_ballast --trace FILE` writes");
     }
     Ok(())
+}
+
+/// What is wrong in a line, and where in it: to the parser each line is the first of a file.
+fn told(error: &serde_json::Error) -> String {
+    let (said, byte) = (error.to_string(), error.column());
+    let end = format!(" at line {} column {byte}", error.line());
+    match said.strip_suffix(&end) {
+        Some(what) => format!("{what} (byte {byte})"),
+        None => said,
+    }
 }

@@ -55,7 +55,7 @@ fn help_that_cannot_be_written_is_an_error() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
         assert!(
-            said.starts_with("Error: cannot write standard output: "),
+            said.starts_with("Error: cannot write to standard output: "),
             "{said}"
         );
         let output = with(Stdio::piped());
@@ -71,6 +71,111 @@ fn help_that_cannot_be_written_is_an_error() {
     }
     let output = ballast(&["--no-such-flag"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+/// Status 0 and not a word, as help has it; and a disk that is full is an error all the same.
+#[test]
+fn whoever_closes_the_pipe_has_read_enough() {
+    let trace = ballast(TRACED).stdout;
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("trace");
+    std::fs::write(&file, trace).expect("a file");
+    let file = file.to_str().expect("a name in UTF-8");
+    let burst = [
+        "simulate",
+        "--machine",
+        "2x4",
+        "--workload",
+        "fork-burst:4,spin_ms=20",
+    ];
+    for args in [
+        &["topology", "--machine", "2x4"][..],
+        &["rules", "--machine", "2x4"],
+        &["replay", file],
+        &burst,
+        &[&burst[..], &["--sweep", "slice-us=1000..2000..1000"]].concat(),
+        &[&burst[..], &["--svg", "-"]].concat(),
+        TRACED,
+        &[
+            "work",
+            "fork-burst",
+            "--tasks",
+            "2",
+            "--spin-ms",
+            "10",
+            "-v",
+        ],
+        &["compare", "--list"],
+        &["--help-stats"],
+    ] {
+        let to = |stdout: Stdio| {
+            let mut command = Command::new(BALLAST);
+            command.args(args).stdout(stdout).stderr(Stdio::piped());
+            let child = command.spawn().expect("it starts");
+            let output = child.wait_with_output().expect("it ends");
+            (output.status.code(), text(&output.stderr))
+        };
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        assert_eq!(to(writer.into()), (Some(0), String::new()), "{args:?}");
+        let full = File::create("/dev/full").expect("a device");
+        let (status, said) = to(full.into());
+        assert_eq!(status, Some(1), "{args:?}: {said}");
+        let why = "Error: cannot write to standard output: ";
+        assert!(said.starts_with(why), "{args:?}: {said}");
+    }
+}
+
+/// No file of that name is made: it is standard output, or refused.
+#[test]
+fn a_dash_is_no_file() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for args in [
+        &["--trace", "-"][..],
+        &["compare", "eevdf", "ballast", "--results", "-"],
+        &["compare", "eevdf", "ballast", "--suite", "-", "--dry-run"],
+    ] {
+        let mut command = Command::new(BALLAST);
+        let output = command.args(args).current_dir(dir.path()).output();
+        let output = output.expect("it starts");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        let left = std::fs::read_dir(dir.path()).expect("a folder").count();
+        assert_eq!(left, 0, "{args:?}");
+    }
+}
+
+/// A trace has a record in each line, and what is wrong with one is told with the byte.
+#[test]
+fn what_is_wrong_in_a_trace_is_told_with_its_place() {
+    let trace = text(&ballast(TRACED).stdout);
+    let lines: Vec<&str> = trace.lines().collect();
+    let with = |at: usize, line: &str| {
+        let mut lines = lines.clone();
+        lines[at] = line;
+        fed(&["replay", "-"], (lines.join("\n") + "\n").as_bytes())
+    };
+    for (at, line, why) in [
+        (1, "", "line 2: it is empty, and no record of a trace"),
+        (
+            2,
+            "{\"kind\":\"fork\",\"at\":x}",
+            "line 3: not a record of a trace: expected value (byte 21)",
+        ),
+        (
+            0,
+            "hello",
+            "line 1: not a record of a trace: expected value (byte 1); expected what",
+        ),
+    ] {
+        let output = with(at, line);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+    // As editors of another system leave it.
+    let crlf = trace.replace('\n', "\r\n");
+    assert!(fed(&["replay", "-"], crlf.as_bytes()).status.success());
 }
 
 const TRACED: &[&str] = &[

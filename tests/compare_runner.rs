@@ -507,4 +507,27 @@ fn the_list_names_suites_and_benchmarks() {
             && text.contains("  missing cannot run here: "),
         "{text}"
     );
+    // Of what is named alone.
+    let output = fake
+        .command_here(&["--list", "--bench", "missing"])
+        .output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(
+        text.contains("  missing cannot run here: ") && !text.contains("  quick\n"),
+        "{text}"
+    );
+    for (flags, flag) in [
+        (&["--bench", "nope"][..], "no benchmark is called 'nope'"),
+        (&["--format", "json"], "--format"),
+        (&["-o", "file"], "--output"),
+        (&["eevdf"], "ARM"),
+        (&["--blocks", "3"], "--blocks"),
+        (&["--dry-run"], "--dry-run"),
+    ] {
+        let output = fake.command_here(&[&["--list"], flags].concat()).output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {said}");
+        assert!(said.contains(flag), "{flags:?}: {said}");
+    }
 }

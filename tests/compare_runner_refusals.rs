@@ -293,6 +293,10 @@ fn bad_arguments_have_status_2() {
             "arm 'ballast:--no-such-flag': unexpected argument",
         ),
         (vec!["ballast:--slice-us 0"], "0 is not in 100..=1000000"),
+        (
+            vec!["ballast:--locality off --migrate-memory"],
+            "--migrate-memory cannot be had with --locality off",
+        ),
         (vec!["no-such-scheduler"], "no program 'no-such-scheduler'"),
         (vec!["eevdf:-x"], "eevdf takes no flags"),
         (vec!["eevdf"], "nothing to compare eevdf with"),

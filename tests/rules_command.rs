@@ -41,6 +41,51 @@ fn thresholds_change_the_numbers() {
     assert!(more.contains("excess <= 3 and busier <= 4"), "{more}");
 }
 
+/// Limits go by real LLCs; the virtual ones are told.
+#[test]
+fn virtual_llcs_are_told() {
+    let title = |flags: &[&str]| {
+        let text = rules(flags);
+        let title = text.lines().find(|line| line.starts_with("nodes 0-1: "));
+        title.expect("a title").to_owned()
+    };
+    assert_eq!(
+        title(&[]),
+        "nodes 0-1: 8 CPUs in 1 LLC, the kernel's imb_numa_nr is 1"
+    );
+    assert_eq!(
+        title(&["--virt-llc=2-2"]),
+        "nodes 0-1: 8 CPUs in 1 LLC (split into 4 virtual ones, which the limits do not count), the kernel's imb_numa_nr is 1"
+    );
+    for (machine, split, why) in [
+        (
+            "1 node x 65 llcs",
+            "--virt-llc=1-1",
+            "let the firmware make more nodes",
+        ),
+        (
+            "1 node x 65 cpus",
+            "--virt-llc=1-1",
+            "a --virt-llc of more cores makes fewer",
+        ),
+        (
+            "1 node x 1200 cpus",
+            "--virt-llc=600-600",
+            "a --virt-llc of fewer cores makes smaller",
+        ),
+    ] {
+        let output = ballast(&["rules", "--machine", machine, split]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{said}");
+    }
+    let output = ballast(&["rules", "--machine", "1 node x 65 llcs"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("65 LLCs in node 0") && !said.contains("--virt-llc"),
+        "{said}"
+    );
+}
+
 /// Status 2 and a sentence that says what would be right.
 #[test]
 fn bad_rules_are_refused() {
@@ -62,6 +107,24 @@ fn bad_rules_are_refused() {
             "0 or 10 to 60000 milliseconds",
         ),
         (&["rules", "--rules", ""], "--rules"),
+        (
+            &["rules", "--machine", "99999999999999999999x2"],
+            "expected a count from 1 to 4096",
+        ),
+        (
+            &["rules", "--virt-llc=1-99999999999999999999"],
+            "is more cores than any machine has",
+        ),
+        (
+            &[
+                "simulate",
+                "--workload",
+                "mpi:4",
+                "--runs",
+                "99999999999999999999",
+            ],
+            "99999999999999999999 is not in 1..=100000",
+        ),
     ] {
         let output = ballast(args);
         let text = String::from_utf8_lossy(&output.stderr);

@@ -278,9 +278,59 @@ fn what_makes_no_sense_is_refused() {
             "cannot write /no/such/file",
         ),
         (
+            &["simulate", "--workload", "mpi:4", "--migrate-rate", "9"],
+            2,
+            "--migrate-rate cannot be had without --locality",
+        ),
+        (
+            &[
+                "simulate",
+                "--workload",
+                "mpi:4",
+                "--migrate-rate",
+                "9",
+                "--locality",
+                "exact",
+                "--without",
+                "r8",
+            ],
+            2,
+            "--migrate-rate cannot be had with --without r8",
+        ),
+        (
+            &[
+                "simulate",
+                "--workload",
+                "mpi:4",
+                "--locality",
+                "exact",
+                "--balance-interval-ms",
+                "0",
+            ],
+            2,
+            "--locality cannot be had with --balance-interval-ms 0",
+        ),
+        (
+            &["simulate", "--workload", "mpi:4", "--without", "r7"],
+            2,
+            "--without r7 cannot be had without --locality",
+        ),
+        // A run that would take days; the file is looked at first.
+        (
+            &[
+                "simulate",
+                "--workload",
+                "mpi:16,iterations=10000000",
+                "--svg",
+                "/no/such/file",
+            ],
+            1,
+            "cannot write /no/such/file",
+        ),
+        (
             &["simulate", "--workload", "mpi:4", "--limit-s", "1"],
             1,
-            "5 tasks are not through after 1 simulated second, the limit that --limit-s sets",
+            "Error: mpi:4: 5 tasks are not through after 1 simulated second, the limit that --limit-s sets",
         ),
         (
             &[

@@ -72,16 +72,17 @@ fn a_deadlock_is_told_by_its_names() {
     let told = |text: &str| run(text, u64::MAX).unwrap_err().to_string();
     assert_eq!(
         told(text),
-        "5 tasks are asleep and nobody is left to wake them; waiting at barrier 'round', where 2 of 3 have come: \
-         program 'rank' (tasks 1, 2); for a message from pipe 'results': program 'reader' (task 3); for room in \
-         queue 'room': program 'writer' (task 4); for children: program 'launcher' (task 0)"
+        "5 tasks are asleep and nobody is left to wake them; waiting at barrier 'round' in line 2, where 2 of 3 have \
+         come: program 'rank' in line 11 (tasks 1, 2); for a message from pipe 'results' in line 3: program 'reader' in \
+         line 15 (task 3); for room in queue 'room' in line 4: program 'writer' in line 18 (task 4); for children: \
+         program 'launcher' in line 5 (task 0)"
     );
     // One that spins is awake, and waits all the same.
     let spin = text.replace("barrier round\n", "spin round\n");
     assert!(
         told(&spin).starts_with(
             "5 tasks are not through: 2 spin, 3 are asleep, and nobody is left to let them go on; waiting at barrier \
-             'round', where 2 of 3 have come: program 'rank' (tasks 1, 2); for a message"
+             'round' in line 2, where 2 of 3 have come: program 'rank' in line 11 (tasks 1, 2); for a message"
         ),
         "{}",
         told(&spin)
@@ -94,8 +95,8 @@ fn a_deadlock_is_told_by_its_names() {
     // More than there are CPUs: some spin in queues.
     assert_eq!(
         told(&alone(28)),
-        "29 tasks spin and nobody is left to let them go on; waiting at barrier 'all', where 29 of 30 have come: \
-         program 'p' (task 0), program 'q' (tasks 1, 2, 3, 4 and 24 more)"
+        "29 tasks spin and nobody is left to let them go on; waiting at barrier 'all' in line 1, where 29 of 30 have \
+         come: program 'p' in line 3 (task 0), program 'q' in line 7 (tasks 1, 2, 3, 4 and 24 more)"
     );
     run(&alone(29), u64::MAX).unwrap();
 }
@@ -118,14 +119,15 @@ fn what_takes_too_long_is_told() {
     let told = |text: &str, most_ns| run(text, most_ns).unwrap_err().to_string();
     assert_eq!(
         told("start p\nprogram p\ncompute 10s\nend\n", 2000 * MS),
-        "1 task is not through after 2 simulated seconds, the limit that --limit-s sets; computing: program 'p' (task 0)"
+        "1 task is not through after 2 simulated seconds, the limit that --limit-s sets; computing: program 'p' in line 2 (task 0)"
     );
     let text = "start p\nprogram p\nfork q 2\nfork r\nbusy 9s\nend\nprogram q\nsleep 9s\nend\n\
                 program r\ntouch 1ms 10%\nmemory 9s 10%\nend\n";
     assert_eq!(
         told(text, 1000 * MS),
         "4 tasks are not through after 1 simulated second, the limit that --limit-s sets; \
-         working on memory: program 'r' (task 3); busy: program 'p' (task 0); sleeping: program 'q' (tasks 1, 2)"
+         working on memory: program 'r' in line 10 (task 3); busy: program 'p' in line 2 (task 0); sleeping: program \
+         'q' in line 7 (tasks 1, 2)"
     );
 }
 

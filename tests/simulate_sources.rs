@@ -3,7 +3,7 @@
 
 use scx_ballast::machine::describe::Source as Description;
 use scx_ballast::sim::hardware::{Hardware, Params};
-use scx_ballast::sim::program::{Channel, Mark, Op, Plan, PlanNames, Whose};
+use scx_ballast::sim::program::{Channel, Mark, Name, Op, Plan, PlanNames, Whose};
 use scx_ballast::sim::source::{Source, parse};
 
 const MS: u64 = 1_000_000;
@@ -58,6 +58,13 @@ program part
     spin all
 end
 ";
+
+fn named(text: &str, line: usize) -> Name {
+    Name {
+        text: text.to_owned(),
+        line,
+    }
+}
 
 #[test]
 fn a_file_is_the_plan_that_it_says() {
@@ -121,9 +128,9 @@ fn a_file_is_the_plan_that_it_says() {
         sets: vec![(8..16).collect()],
         root: 0,
         names: PlanNames {
-            programs: vec!["launcher".into(), "helper".into(), "part".into()],
-            barriers: vec!["all".into()],
-            channels: vec!["data".into(), "words".into()],
+            programs: vec![named("launcher", 8), named("helper", 12), named("part", 30)],
+            barriers: vec![named("all", 2)],
+            channels: vec![named("data", 3), named("words", 4)],
             marks: Some((19, 25)),
         },
     };

@@ -95,7 +95,7 @@ fn a_trace_is_arrivals_and_times() {
     )
     .unwrap();
     assert_eq!((traced.tasks, traced.unended, traced.orphans), (3, 1, 2));
-    let half = [Op::Compute(MS * 10 / 3), Op::Sleep(20 * MS)];
+    let half = [Op::Compute(MS * 10 / 3), Op::Away(20 * MS)];
     let rounds = |to: usize| Op::Repeat { to, times: 2 };
     let rest = Op::Compute(10 * MS - MS * 10 / 3 * 2);
     let parent = [
@@ -114,11 +114,11 @@ fn a_trace_is_arrivals_and_times() {
     // A quarter of 200 ms, with three sleeps.
     let unended = &traced.plan.programs[2];
     assert_eq!(unended[1], Op::Confine(Some(0)));
-    assert_eq!(unended[2..4], [Op::Compute(12_500_000), Op::Sleep(50 * MS)]);
+    assert_eq!(unended[2..4], [Op::Compute(12_500_000), Op::Away(50 * MS)]);
     assert_eq!(traced.plan.sets, [(8..16).collect::<Vec<_>>()]);
     let root = [
         Op::Fork(0),
-        Op::Sleep(1000 * MS),
+        Op::Away(1000 * MS),
         Op::Fork(2),
         Op::WaitChildren,
     ];
@@ -150,8 +150,8 @@ fn children_come_when_they_came_and_absurd_numbers_are_bounded() {
         .unwrap()
     };
     let traced = one(1, 500, 0);
-    let (own, asleep) = (Op::Compute(200 * MS), Op::Sleep(200 * MS));
-    let rest = [Op::Compute(300 * MS), Op::Sleep(300 * MS)];
+    let (own, asleep) = (Op::Compute(200 * MS), Op::Away(200 * MS));
+    let rest = [Op::Compute(300 * MS), Op::Away(300 * MS)];
     let parent = [
         &[Op::Mark(Mark::First), own, asleep, Op::Fork(1)],
         &rest[..],
@@ -187,7 +187,7 @@ fn cpu_times(records: &[Record]) -> Vec<u64> {
 fn a_recorded_simulation_runs_again() {
     let hw = hw();
     let record = |plan: &Plan| run_plan(plan, u64::MAX).unwrap();
-    for text in ["fork-burst:12", "mpi:6,iterations=10"] {
+    for text in ["fork-burst:12", "mpi:6,iterations=10", "tbench:4"] {
         let workload: Source = text.parse().unwrap();
         let (before, records) = record(&workload.load(&hw).unwrap().plan);
         let again = trace::plan(records.clone(), &hw).unwrap();

@@ -52,6 +52,23 @@ pub enum CompareCommand {
     Keeper(KeeperArgs),
 }
 
+/// What `--list` has no use for, by the fields.
+const NOT_LISTED: [&str; 13] = [
+    "arms",
+    "blocks",
+    "seed",
+    "settle",
+    "aa",
+    "numa_balancing",
+    "results",
+    "resume",
+    "format",
+    "output",
+    "verbose",
+    "replace_running",
+    "dry_run",
+];
+
 /// How to compare.
 #[derive(Debug, Clone, Args)]
 pub struct CompareRunArgs {
@@ -92,7 +109,7 @@ pub struct CompareRunArgs {
     pub numa_balancing: Option<NumaBalancing>,
 
     /// The results file [default: compare-TIME.jsonl in the current folder].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = crate::output::file())]
     pub results: Option<PathBuf>,
 
     /// Go on with the comparison in the results file. What is not given is taken from there; what is
@@ -111,8 +128,8 @@ pub struct CompareRunArgs {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// List suites and their benchmarks on this machine.
-    #[arg(long, conflicts_with_all = ["dry_run", "resume"])]
+    /// List suites and their benchmarks on this machine; with --suite and --bench those alone.
+    #[arg(long, conflicts_with_all = NOT_LISTED)]
     pub list: bool,
 
     /// Look for the kernel's files below DIR: for tests.

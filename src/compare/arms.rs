@@ -10,7 +10,8 @@ use clap::{Parser, ValueEnum};
 use thiserror::Error;
 
 use super::record::Arm;
-use crate::cli::Cli;
+use crate::cli::{Cli, DispatcherKind};
+use crate::user::launch;
 
 /// An arm that cannot be.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -159,10 +160,14 @@ fn own_flags(flags: &[String]) -> Result<(), String> {
                 said.trim_end().to_string()
             }
         })?;
-    match cli.command.is_some() || cli.run.help_stats {
-        true => Err("it would schedule nothing".into()),
-        false => Ok(()),
+    if cli.command.is_some() || cli.run.help_stats {
+        return Err("it would schedule nothing".into());
     }
+    let checked = match cli.run.dispatcher {
+        DispatcherKind::Kernel => cli.run.check(),
+        DispatcherKind::User => launch::check_flags(&cli.run),
+    };
+    checked.map_err(|error| error.to_string())
 }
 
 /// The executable file that a shell would start.
@@ -220,7 +225,30 @@ mod tests {
             !text.contains("Usage:") && !text.contains("--help"),
             "{text}"
         );
-        arms(&["ballast:--slice-us 20000 --partial -vv"], None, false).unwrap();
+        for (flags, why) in [
+            (
+                "--locality off --migrate-memory",
+                "--migrate-memory cannot be had with --locality off",
+            ),
+            (
+                "--dispatcher user --sync-us 0",
+                "--sync-us cannot be had with --dispatcher user",
+            ),
+        ] {
+            let error = arms(&[&format!("ballast:{flags}")], None, false).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.starts_with(&format!("arm 'ballast:{flags}': {why}: ")),
+                "{text}"
+            );
+        }
+        for taken in [
+            "--slice-us 20000 --partial -vv",
+            "--locality sampled --migrate-memory",
+            "--dispatcher user --locality off",
+        ] {
+            arms(&[&format!("ballast:{taken}")], None, false).unwrap();
+        }
     }
 
     #[test]

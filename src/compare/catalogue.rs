@@ -18,6 +18,25 @@ pub struct Offer {
     pub skipped: Vec<Skipped>,
 }
 
+impl Offer {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let benchmarks = self.benchmarks.iter().map(|b| b.name.as_str());
+        benchmarks.chain(self.skipped.iter().map(|s| s.name.as_str()))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.benchmarks.is_empty() && self.skipped.is_empty()
+    }
+}
+
+/// A suite, for `--list`.
+#[derive(Debug)]
+pub struct Listed {
+    pub name: String,
+    pub description: String,
+    pub offer: Offer,
+}
+
 /// What a run gave.
 #[derive(Debug)]
 pub struct Measured {
@@ -29,29 +48,48 @@ pub struct Measured {
 fn suite(name: &str) -> Result<Suite> {
     match Suite::builtin_names().any(|known| known == name) {
         true => Ok(Suite::builtin(name)?),
-        false if Path::new(name).exists() => Ok(Suite::read(Path::new(name))?),
+        false if Path::new(name).exists() && name != "-" => Ok(Suite::read(Path::new(name))?),
         // Says which there are.
         false => Ok(Suite::builtin(name).map_err(UsageError::new)?),
     }
 }
 
-/// What the `suites` offer on this machine, of what the patterns `wanted` name.
-pub fn offer(suites: &[String], wanted: &[String]) -> Result<Offer> {
+/// Each of the `suites` with what it offers on this machine, of what the patterns `wanted` name.
+///
+/// # Errors
+/// There is no such suite, or no such benchmark in any of them.
+pub fn listed(suites: &[String], wanted: &[String]) -> Result<Vec<Listed>> {
     let host = Host::here(&Machine::detect(None)?).context("looking at the machine")?;
     let filter = Filter::new(wanted.iter().cloned());
-    let mut offer = Offer::default();
+    let mut all = Vec::new();
     for name in suites {
-        let resolved = suite(name)?.resolve(&host, &filter);
-        offer.benchmarks.extend(resolved.benchmarks);
-        offer.skipped.extend(resolved.skipped);
+        let suite = suite(name)?;
+        let resolved = suite.resolve(&host, &filter);
+        all.push(Listed {
+            name: name.clone(),
+            description: suite.description,
+            offer: Offer {
+                benchmarks: resolved.benchmarks,
+                skipped: resolved.skipped,
+            },
+        });
     }
-    let names = offer.benchmarks.iter().map(|b| b.name.as_str());
-    let names: Vec<&str> = names
-        .chain(offer.skipped.iter().map(|s| s.name.as_str()))
-        .collect();
-    if let [first, ..] = filter.unmatched(&names)[..] {
-        let text = format!("no benchmark is called '{first}' (--list shows all)");
-        return Err(UsageError::new(text).into());
+    let names: Vec<&str> = all.iter().flat_map(|one| one.offer.names()).collect();
+    match filter.unmatched(&names)[..] {
+        [first, ..] => {
+            let text = format!("no benchmark is called '{first}' (--list shows all)");
+            Err(UsageError::new(text).into())
+        }
+        [] => Ok(all),
+    }
+}
+
+/// What the `suites` offer on this machine, of what the patterns `wanted` name.
+pub fn offer(suites: &[String], wanted: &[String]) -> Result<Offer> {
+    let mut offer = Offer::default();
+    for one in listed(suites, wanted)? {
+        offer.benchmarks.extend(one.offer.benchmarks);
+        offer.skipped.extend(one.offer.skipped);
     }
     for (at, benchmark) in offer.benchmarks.iter().enumerate() {
         let name = &benchmark.name;
@@ -76,12 +114,7 @@ pub fn measure(benchmark: &Benchmark, stdout: &str, stderr: &str) -> Result<Meas
     })
 }
 
-/// The suites with what they are, for `--list`.
-pub fn descriptions(suites: &[String]) -> Result<Vec<(String, String)>> {
-    let names: Vec<String> = match suites {
-        [] => Suite::builtin_names().map(str::to_string).collect(),
-        named => named.to_vec(),
-    };
-    let described = |name: String| Ok((name.clone(), suite(&name)?.description));
-    names.into_iter().map(described).collect()
+/// The suites that are built in.
+pub fn builtin() -> Vec<String> {
+    Suite::builtin_names().map(str::to_string).collect()
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,7 @@ use super::roots::Roots;
 use super::runner::{Outcome, Runner};
 use super::stop::Stop;
 use super::{catalogue, in_charge, plan, preview, priority, report, utc};
-use crate::work::Output;
+use crate::output;
 
 /// Compares, or does the other thing that `args` name.
 pub fn run(args: &CompareArgs) -> Result<()> {
@@ -33,31 +32,25 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     }
 }
 
-/// A line on standard output; false if nobody reads on, as when a pager was left.
-fn print(text: &str) -> Result<bool> {
-    let Err(error) = Output::new(false).line(text) else {
-        return Ok(true);
-    };
-    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-    match kind {
-        Some(io::ErrorKind::BrokenPipe) => Ok(false),
-        _ => Err(error),
-    }
-}
-
 fn list(args: &CompareRunArgs) -> Result<()> {
-    for (name, description) in catalogue::descriptions(&args.suites)? {
-        let offer = catalogue::offer(std::slice::from_ref(&name), &[])?;
-        let mut text = format!("{name}: {description}\n");
-        for benchmark in &offer.benchmarks {
+    let suites = match args.suites[..] {
+        [] => catalogue::builtin(),
+        _ => args.suites.clone(),
+    };
+    let mut listed = catalogue::listed(&suites, &args.benches)?;
+    if !args.benches.is_empty() {
+        // Of a suite that has none of these there is nothing to say.
+        listed.retain(|suite| !suite.offer.is_empty());
+    }
+    for suite in listed {
+        let mut text = format!("{}: {}\n", suite.name, suite.description);
+        for benchmark in &suite.offer.benchmarks {
             text += &format!("  {}\n{}", benchmark.name, preview::metrics(benchmark));
         }
-        for skipped in &offer.skipped {
+        for skipped in &suite.offer.skipped {
             text += &format!("  {} cannot run here: {}\n", skipped.name, skipped.reason);
         }
-        if !print(text.trim_end())? {
-            break;
-        }
+        output::print(text.trim_end())?;
     }
     Ok(())
 }
@@ -109,7 +102,7 @@ fn compare(args: &CompareRunArgs) -> Result<()> {
 
 /// A report that could not be written would be told after hours.
 fn check_destination(args: &CompareRunArgs, results: &Path) -> Result<()> {
-    match &args.look.output {
+    match args.look.file() {
         None => Ok(()),
         Some(output) => report::args::check_output(output, &[results]),
     }
@@ -125,8 +118,7 @@ fn dry_run(args: &CompareRunArgs, own: &Path, roots: &Roots, results: &Path) -> 
         }
         false => (plan::make(args, own, roots)?, Vec::new()),
     };
-    print(preview::describe(&plan, &records).trim_end())?;
-    Ok(())
+    output::print(preview::describe(&plan, &records).trim_end())
 }
 
 /// What arms need of this kernel and this user, before hours are spent on EEVDF alone.

@@ -4,13 +4,14 @@
 //! Looked at before hours are spent on the runs. Nothing that exists is changed, and what had to be
 //! made for the look is gone afterwards.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
 use thiserror::Error;
+
+use crate::output;
 
 /// Why a report cannot be written to a file.
 #[derive(Debug, Error)]
@@ -28,32 +29,18 @@ pub enum DestinationError {
 /// # Errors
 /// It cannot be written, is one of the inputs by whatever name, or holds records.
 pub fn check(output: &Path, inputs: &[&Path]) -> Result<(), DestinationError> {
-    let refused = |error| DestinationError::NotWritable {
+    // While it is there: an input that is not there yet would be this very file.
+    let is_input = |own: &Metadata| inputs.iter().any(|input| is_same(input, own));
+    let probed = output::probe(output, is_input);
+    let probed = probed.map_err(|error| DestinationError::NotWritable {
         path: output.to_path_buf(),
         error,
+    })?;
+    let Some(file) = probed else {
+        return Ok(());
     };
-    let made = match fs::metadata(output) {
-        Ok(found) if found.is_dir() => return Err(refused(io::ErrorKind::IsADirectory.into())),
-        // Opening a pipe would wait for its reader.
-        Ok(found) if !found.is_file() => {
-            return access(output, Access::WRITE_OK).map_err(|error| refused(error.into()));
-        }
-        Ok(_) => false,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-        Err(error) => return Err(refused(error)),
-    };
-    let mut open = OpenOptions::new();
-    let opened = open.write(true).create(made).truncate(false).open(output);
-    let own = opened.and_then(|file| file.metadata()).map_err(refused)?;
-    // Before it goes again: an input that is not there yet would be this very file.
-    let is_input = inputs.iter().any(|input| is_same(input, &own));
-    if made {
-        // The file itself where the name is a link to it.
-        let file = output.canonicalize().map_err(refused)?;
-        fs::remove_file(file).map_err(refused)?;
-    }
     let path = output.to_path_buf();
-    match (is_input, !made && holds_records(output)) {
+    match (file.found, file.existed && holds_records(output)) {
         (true, _) => Err(DestinationError::IsInput { path }),
         (_, true) => Err(DestinationError::HoldsRecords { path }),
         _ => Ok(()),

@@ -138,13 +138,8 @@ impl MachineBuilder {
         for &(id, memory_mib) in &ids {
             self.add_node(&mut machine, id, memory_mib, range)?;
         }
-        let llcs = machine.llcs.len();
-        check_limit(
-            "LLCs".into(),
-            llcs,
-            MAX_LLCS,
-            "a larger --virt-llc makes fewer",
-        )?;
+        let remedy = fewer_llcs(&machine.llcs, MAX_LLCS, "take CPUs offline");
+        check_limit("LLCs".into(), machine.llcs.len(), MAX_LLCS, remedy)?;
         Ok(machine)
     }
 
@@ -237,16 +232,18 @@ impl MachineBuilder {
             };
             let first_part = machine.llcs.len();
             for cores in parts {
-                add_llc(machine, idx, &cores, level)?;
+                add_llc(machine, idx, &cores, level, range.is_some())?;
             }
             join_parts(&mut machine.llcs[first_part..]);
         }
         let end = Lengths::of(machine);
+        let llcs = &machine.llcs[usize::from(start.llcs)..];
+        let more_nodes = "let the firmware make more nodes (NPS, SNC), or take CPUs offline";
         check_limit(
             format!("LLCs in node {id}"),
-            (end.llcs - start.llcs) as usize,
+            llcs.len(),
             MAX_LLCS_PER_NODE,
-            "a larger --virt-llc makes fewer",
+            fewer_llcs(llcs, MAX_LLCS_PER_NODE, more_nodes),
         )?;
         machine.nodes.push(Node {
             idx,
@@ -297,6 +294,15 @@ fn join_parts(parts: &mut [Llc]) {
     }
 }
 
+/// What makes fewer of these than there are: fewer parts of real ones, unless those are too many by themselves.
+fn fewer_llcs(llcs: &[Llc], limit: usize, else_do: &'static str) -> &'static str {
+    let real = llcs.chunk_by(|a, b| a.cache_cpus == b.cache_cpus).count();
+    match real <= limit && real < llcs.len() {
+        true => "a --virt-llc of more cores makes fewer",
+        false => else_do,
+    }
+}
+
 /// Appends an LLC of the node being added, with its cores and CPUs; whole until it is joined with
 /// others.
 fn add_llc(
@@ -304,6 +310,7 @@ fn add_llc(
     node: NodeIdx,
     groups: &[Group],
     level: Option<u8>,
+    split: bool,
 ) -> Result<(), MachineError> {
     let llc = LlcIdx::from_usize(machine.llcs.len());
     let start = Lengths::of(machine);
@@ -325,7 +332,10 @@ fn add_llc(
         format!("CPUs in the LLC of CPU {first}"),
         members.len(),
         MAX_CPUS_PER_LLC,
-        "split it with --virt-llc",
+        match split {
+            true => "a --virt-llc of fewer cores makes smaller ones",
+            false => "split it with --virt-llc",
+        },
     )?;
     for (id, core) in members {
         let idx = CpuIdx::from_usize(machine.cpus.len());

@@ -24,6 +24,7 @@ use serde_json::Value;
 use crate::cli::RunArgs;
 use crate::kernel::load::Scheduler;
 use crate::machine::{Machine, NodeIdx};
+use crate::output;
 
 pub use report::{Reporter, own_cpu_time, own_major_faults};
 pub use stats::{LocalStats, LocalityStats, NodeStats, Stats};
@@ -168,7 +169,9 @@ pub fn prefer(sched: &Scheduler<'_>, machine: &Machine, pid: i32, node: Option<u
 
 /// `--help-stats`.
 pub fn describe() -> Result<()> {
-    server_data().describe_meta(&mut std::io::stdout(), None)
+    let mut text = Vec::new();
+    server_data().describe_meta(&mut text, None)?;
+    output::write(text)
 }
 
 fn monitor(interval: Duration, stop: impl Fn() -> bool) -> Result<()> {
@@ -176,8 +179,9 @@ fn monitor(interval: Duration, stop: impl Fn() -> bool) -> Result<()> {
     scx_utils::monitor_stats::<Stats>(&[], interval, stop, |stats| {
         // The first answer covers no time at all.
         if !std::mem::take(&mut first) {
-            stats.print(&mut std::io::stdout().lock())?;
-            std::io::stdout().flush()?;
+            let mut text = Vec::new();
+            stats.print(&mut text)?;
+            output::write(text)?;
         }
         Ok(())
     })

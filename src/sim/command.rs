@@ -2,8 +2,8 @@
 //! `scx_ballast simulate`.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 
@@ -14,9 +14,11 @@ use super::plot;
 use super::report::Report;
 use super::runs::Job;
 use super::source::{Loaded, Source};
-use super::sweep::{self, Ground, Sweep, SweepReport};
+use super::sweep::{self, Effects, Ground, Sweep, SweepReport};
+use super::world::SimError;
 use crate::cli::{Format, PolicyArgs, UsageError};
 use crate::machine::describe;
+use crate::output::{self, is_dash};
 use crate::policy::record::Record;
 
 /// Run the workload, and print what came of it.
@@ -25,6 +27,7 @@ use crate::policy::record::Record;
 /// The machine cannot be had, the workload does not come to its end, or something cannot be written.
 pub fn run(args: &SimulateArgs) -> Result<()> {
     check_dashes(args)?;
+    args.extras.check(args.policy.balance_interval_ms)?;
     files::check(args)?;
     let machine = args.machine.read()?;
     for warning in machine.warnings() {
@@ -32,6 +35,12 @@ pub fn run(args: &SimulateArgs) -> Result<()> {
         let _ = writeln!(std::io::stderr(), "machine: {warning}");
     }
     let hw = Hardware::new(&machine, Params::default());
+    if let (1, Some(flags)) = (hw.nr_nodes(), args.extras.on_one_node()) {
+        let _ = writeln!(
+            std::io::stderr(),
+            "machine: it has one node, where all memory is local: {flags} changes nothing"
+        );
+    }
     let setup = args.setup_with(&args.policy, &hw.nodes);
     let Loaded { plan, note } = args.workload.load(&hw)?;
     if let Some(note) = note {
@@ -44,40 +53,36 @@ pub fn run(args: &SimulateArgs) -> Result<()> {
         most_ns: args.limit_s * 1_000_000_000,
     };
     let text = match &args.sweep {
-        Some(sweep) => run_sweep(args, sweep, &job)?,
-        None => run_once(args, &job)?,
+        Some(sweep) => run_sweep(args, sweep, &job),
+        None => run_once(args, &job),
     };
-    match [&args.trace, &args.svg].into_iter().flatten().any(is_dash) {
+    // Whoever runs many has to know which.
+    let text = text.map_err(|error| match error.is::<SimError>() {
+        true => error.context(args.workload.to_string()),
+        false => error,
+    })?;
+    let mut outputs = [&args.trace, &args.svg].into_iter().flatten();
+    match outputs.any(|path| is_dash(path)) {
         // It has the file, and nothing else.
         true => Ok(()),
-        false => write_all(&dash(), text.as_bytes()),
+        false => output::write(text),
     }
 }
 
-/// `-`: standard input or output.
-fn dash() -> PathBuf {
-    PathBuf::from("-")
-}
-
-fn is_dash(path: &PathBuf) -> bool {
-    *path == dash()
-}
-
-/// A file, or standard output for `-`, and what it is called in messages.
-fn open(path: &Path) -> Result<(Box<dyn Write>, String)> {
-    if path == dash() {
-        return Ok((Box::new(std::io::stdout().lock()), "standard output".into()));
+/// Let `write` write a file, or standard output for `-`.
+fn write_to(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    if is_dash(path) {
+        let mut out = BufWriter::new(io::stdout().lock());
+        return write(&mut out)
+            .and_then(|()| out.flush())
+            .map_err(output::refused);
     }
-    let name = path.display().to_string();
-    let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
-    Ok((Box::new(BufWriter::new(file)), name))
-}
-
-fn write_all(path: &Path, text: &[u8]) -> Result<()> {
-    let (mut out, name) = open(path)?;
-    out.write_all(text)
-        .and_then(|()| out.flush())
-        .with_context(|| format!("cannot write {name}"))
+    let written = File::create(path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        write(&mut out)?;
+        out.flush()
+    });
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Standard input and output have room for one thing.
@@ -96,7 +101,7 @@ fn check_dashes(args: &SimulateArgs) -> Result<()> {
     let outputs = [("--trace -", &args.trace), ("--svg -", &args.svg)];
     let outputs = outputs
         .iter()
-        .filter(|(_, path)| path.as_ref().is_some_and(is_dash));
+        .filter(|(_, path)| path.as_ref().is_some_and(|path| is_dash(path)));
     let mut all: Vec<&str> = outputs.map(|(flag, _)| *flag).collect();
     if args.format == Format::Json && !all.is_empty() {
         all.push("--format json");
@@ -120,7 +125,7 @@ fn run_once(args: &SimulateArgs, job: &Job<'_>) -> Result<String> {
     let report = Report::new(args.workload.to_string(), job.hw, job.setup, &outcomes);
     if let (Some(file), Some(first)) = (&args.svg, outcomes.first()) {
         let text = plot::svg(&report.title(), job.hw, first);
-        write_all(file, text.as_bytes())?;
+        write_to(file, |out| out.write_all(text.as_bytes()))?;
     }
     Ok(match args.format {
         Format::Text => report.text(),
@@ -131,8 +136,11 @@ fn run_once(args: &SimulateArgs, job: &Job<'_>) -> Result<String> {
 /// All runs of all of a flag's values.
 fn run_sweep(args: &SimulateArgs, sweep: &Sweep, job: &Job<'_>) -> Result<String> {
     let setup = |policy: &PolicyArgs| args.setup_with(policy, &job.hw.nodes);
-    let confined = !job.plan.sets.is_empty();
-    let points = sweep.points(&args.policy, setup, confined);
+    let effects = Effects {
+        llcs: job.hw.nr_llcs(),
+        confined: !job.plan.sets.is_empty(),
+    };
+    let points = sweep.points(&args.policy, setup, effects);
     let points = points.map_err(|why| UsageError::new(format!("--sweep {sweep}: {why}")))?;
     let outcomes = sweep::run(&points, job, args.seed, args.runs)?;
     let unswept = match points.iter().any(|point| point.setup == *job.setup) {
@@ -155,12 +163,10 @@ fn run_sweep(args: &SimulateArgs, sweep: &Sweep, job: &Job<'_>) -> Result<String
 }
 
 fn write_trace(path: &Path, records: &[Record]) -> Result<()> {
-    let (mut out, name) = open(path)?;
-    for record in records {
-        serde_json::to_writer(&mut out, record)
-            .map_err(anyhow::Error::from)
-            .and_then(|()| Ok(writeln!(out)?))
-            .with_context(|| format!("cannot write {name}"))?;
-    }
-    out.flush().with_context(|| format!("cannot write {name}"))
+    write_to(path, |out| {
+        records.iter().try_for_each(|record| {
+            serde_json::to_writer(&mut *out, record)?;
+            writeln!(out)
+        })
+    })
 }

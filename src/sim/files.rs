@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The files of `simulate`: nothing is written over what is read, or over what is written besides.
+//! The files of `simulate`: nothing is written over what is read, or over what is written besides, and what cannot be
+//! written is known before the run.
 //!
 //! Files are compared by what they are, not by how they are spelled: by device and inode where they exist, else by
 //! the folder that they would be made in, and their name. Standard input and output are files as well when the shell
@@ -16,6 +17,7 @@ use super::args::SimulateArgs;
 use super::source::Source;
 use crate::cli::UsageError;
 use crate::machine::describe;
+use crate::output::{self, is_dash};
 
 /// Links that are followed to a file that does not exist: as many as the kernel follows.
 const MOST_LINKS: usize = 40;
@@ -64,7 +66,7 @@ const STDOUT: &str = "/dev/stdout";
 /// Refuse command lines that would lose a file.
 ///
 /// # Errors
-/// A file is to be written that is read or written besides; both as they are named there.
+/// A file is to be written that cannot be, or is read or written besides; both as they are named there.
 pub(super) fn check(args: &SimulateArgs) -> Result<()> {
     let machine = match &args.machine.machine {
         Some(describe::Source::File(path)) => Some(path.as_path()),
@@ -83,7 +85,7 @@ pub(super) fn check(args: &SimulateArgs) -> Result<()> {
         .filter_map(|path| Some((Place::of(path)?, path)))
         .collect();
     let outputs = [&args.trace, &args.svg].into_iter().flatten();
-    for path in outputs.filter(|path| !is_dash(path)) {
+    for path in outputs.clone().filter(|path| !is_dash(path)) {
         let Some(place) = Place::of(path) else {
             continue;
         };
@@ -100,12 +102,11 @@ pub(super) fn check(args: &SimulateArgs) -> Result<()> {
         }
         taken.push((place, path));
     }
+    // A long run would have been for nothing.
+    for path in outputs {
+        output::check(path)?;
+    }
     Ok(())
-}
-
-/// `-` is standard input or output.
-fn is_dash(path: &Path) -> bool {
-    path == Path::new("-")
 }
 
 fn shown(path: &Path) -> String {

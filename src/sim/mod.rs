@@ -25,6 +25,7 @@
 //! | `steps` | tasks go on with their programs |
 //! | [`world`] | a run: the state, and the loop over events |
 //! | `audit` | is everybody where they should be? |
+//! | `still` | time in which everybody sleeps for long |
 //! | `stuck` | who waits for what when there is no end |
 //! | [`occupancy`] | tasks on each node over time |
 //! | `latency` | how long woken tasks waited |
@@ -58,6 +59,7 @@ pub mod report;
 pub mod runs;
 pub mod source;
 mod steps;
+mod still;
 mod stuck;
 pub mod sweep;
 mod task;

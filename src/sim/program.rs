@@ -15,8 +15,10 @@ pub enum Op {
     Touch { work: u64, intensity: u64 },
     /// Compute for so many nanoseconds by the clock, however much that comes to.
     Busy(u64),
-    /// Sleep for so many nanoseconds.
+    /// Sleep for so many nanoseconds; the timer has slack.
     Sleep(u64),
+    /// Sleep for just so many: what was measured has the slack in it already.
+    Away(u64),
     /// Start a process with this program.
     Fork(usize),
     /// Start a thread of the own process with this program.
@@ -100,16 +102,23 @@ pub struct Plan {
 /// Names for messages, by number; who has none is called by the number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanNames {
-    pub programs: Vec<String>,
-    pub barriers: Vec<String>,
-    pub channels: Vec<String>,
+    pub programs: Vec<Name>,
+    pub barriers: Vec<Name>,
+    pub channels: Vec<Name>,
     /// Lines of the first `mark begin` and the last `mark end`.
     pub marks: Option<(usize, usize)>,
 }
 
-fn name_of(what: &str, names: &[String], at: usize) -> String {
+/// A name, and the line of the file that declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    pub text: String,
+    pub line: usize,
+}
+
+fn name_of(what: &str, names: &[Name], at: usize) -> String {
     match names.get(at) {
-        Some(name) => format!("{what} '{name}'"),
+        Some(Name { text, line }) => format!("{what} '{text}' in line {line}"),
         None => format!("{what} {at}"),
     }
 }

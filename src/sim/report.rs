@@ -10,6 +10,22 @@ use super::hardware::{Hardware, Params};
 use super::outcome::Outcome;
 use super::world::Setup;
 
+/// Digits of a row's largest value that are shown, at least.
+const SIGNIFICANT: usize = 4;
+/// Decimals at most: more would be digits of jitter.
+const MOST_DECIMALS: usize = 7;
+
+/// Decimals of numbers the largest of which is `largest`: `least` of them, and more where they would say too little.
+pub(super) fn decimals(largest: f64, least: usize) -> usize {
+    let mut decimals = least;
+    let mut smallest = 10f64.powi(SIGNIFICANT as i32 - 1 - least as i32);
+    while largest > 0.0 && largest < smallest && decimals < MOST_DECIMALS {
+        decimals += 1;
+        smallest /= 10.0;
+    }
+    decimals
+}
+
 /// Placements that are listed; all are counted.
 const LISTED: usize = 6;
 
@@ -89,7 +105,8 @@ pub struct Report<'a> {
     runs: &'a [Outcome],
 }
 
-/// A row of the table: its key in JSON, its name, its value of a run, decimals.
+/// A row of the table: its key in JSON, its name, its value of a run, decimals: those of 2 or
+/// more are at least so many.
 struct Row(
     &'static str,
     &'static str,
@@ -210,8 +227,12 @@ impl<'a> Report<'a> {
             let Some(s) = self.summary.get(key) else {
                 continue;
             };
+            let decimals = match *decimals {
+                rounded @ (0 | 1) => rounded,
+                least => self::decimals(s.max, least),
+            };
             // A mean of whole numbers is none itself.
-            let mean = (*decimals).max(1);
+            let mean = decimals.max(1);
             let _ = writeln!(
                 text,
                 "{name:28}{:>10.decimals$}{:>10.decimals$}{:>10.decimals$}{:>10.mean$}",
@@ -293,6 +314,22 @@ impl<'a> Report<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_small_has_more_decimals() {
+        for (largest, least, wanted) in [
+            (1234.5, 3, 3),
+            (1.0, 3, 3),
+            (0.999, 3, 4),
+            (0.0881, 3, 5),
+            (0.000_004, 3, 7),
+            (0.0, 3, 3),
+            (12.5, 2, 2),
+            (0.25, 2, 4),
+        ] {
+            assert_eq!(decimals(largest, least), wanted, "{largest}");
+        }
+    }
 
     #[test]
     fn summaries() {

@@ -96,12 +96,15 @@ impl World<'_> {
                 self.enter_phase(cpu, id);
                 return Step::Works;
             }
-            Op::Sleep(ns) => {
+            Op::Sleep(ns) | Op::Away(ns) => {
                 self.tasks[id].at += 1;
-                let slack = self.random.u64(0..=self.hw.params.timer_slack_ns);
+                let slack = match op {
+                    Op::Sleep(_) => self.random.u64(0..=self.hw.params.timer_slack_ns),
+                    _ => 0,
+                };
                 self.sleeping += 1;
                 self.events
-                    .announce(self.now() + ns + slack, Event::Wake(id));
+                    .announce(self.now().saturating_add(ns + slack), Event::Wake(id));
                 self.sleep(cpu, id);
                 return Step::Left;
             }

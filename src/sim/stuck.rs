@@ -81,7 +81,7 @@ pub(super) fn doing(world: &World<'_>) -> String {
             (State::Asleep, _) => {
                 // A sleeper is at what comes after its sleep.
                 let before = program.get(task.at.checked_sub(1)?);
-                matches!(before, Some(Op::Sleep(_))).then_some(kinds[4])
+                matches!(before, Some(Op::Sleep(_) | Op::Away(_))).then_some(kinds[4])
             }
             (_, Some(Op::Compute(_))) => Some(kinds[0]),
             (_, Some(Op::Memory { .. })) => Some(kinds[1]),

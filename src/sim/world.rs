@@ -26,6 +26,7 @@ use super::outcome::Tally;
 use super::program::Plan;
 use super::queue::Queue;
 use super::steps::Meeting;
+use super::still::Still;
 use super::task::{Process, State, Task};
 use crate::policy::compile::Limits;
 use crate::policy::record::Record;
@@ -161,7 +162,7 @@ pub(super) struct Cpu {
 }
 
 /// Counters are compared with the truth this often.
-const AUDIT_NS: u64 = 100_000_000;
+pub(super) const AUDIT_NS: Time = 100_000_000;
 
 /// See the module.
 pub struct World<'a> {
@@ -194,6 +195,7 @@ pub struct World<'a> {
     pub(super) busy: usize,
     /// Sleeps that end by themselves.
     pub(super) sleeping: usize,
+    pub(super) still: Still,
     /// CPUs whose tasks have come to them or to the end of a phase.
     pub(super) fresh: VecDeque<usize>,
     /// CPUs whose speed has to be looked at.
@@ -239,6 +241,7 @@ impl<'a> World<'a> {
             live: 0,
             busy: 0,
             sleeping: 0,
+            still: Still::default(),
             fresh: VecDeque::new(),
             stale: Vec::new(),
             shares: Vec::new(),
@@ -266,7 +269,7 @@ impl<'a> World<'a> {
     /// When an invariant of the simulator is broken.
     pub fn run(&mut self, most_ns: Time) -> Result<(), SimError> {
         self.first_task();
-        if self.setup.balance_ns > 0 && self.hw.nr_nodes() > 1 {
+        if self.has_ticks() {
             let interval = self.setup.balance_ns;
             let first = match self.hw.params.random_phase {
                 true => self.random.u64(1..=interval),
@@ -281,7 +284,7 @@ impl<'a> World<'a> {
             if self.busy == 0 && self.sleeping == 0 && self.waiting.iter().all(|&n| n == 0) {
                 return Err(self.stuck());
             }
-            // There are always audits to come.
+            // Who sleeps has a wake-up to come, and nobody else is left when audits are not.
             let Some(event) = self.events.advance() else {
                 return Err(self.stuck());
             };
@@ -319,18 +322,21 @@ impl<'a> World<'a> {
 
     fn happen(&mut self, event: Event) {
         match event {
+            event if self.leaves_out(event) => {}
             Event::Phase { cpu, speeds } if self.cpus[cpu].speeds == speeds => self.phase_ends(cpu),
             Event::Slice { cpu, run } if self.cpus[cpu].run == run => self.slice_ends(cpu),
             Event::Phase { .. } | Event::Slice { .. } => {}
             Event::Busy(task) => self.stop_spinning(task),
             Event::Behind(cpu) => self.tick_behind(cpu),
             Event::Wake(task) => {
+                self.make_up();
                 self.sleeping -= 1;
                 self.wake(task, None);
             }
             Event::Sweep(llc) => self.sweep(llc),
             Event::Balance => {
                 self.balance();
+                self.note_tick();
                 let next = self.now() + self.setup.balance_ns;
                 self.events.announce(next, Event::Balance);
             }
@@ -343,6 +349,7 @@ impl<'a> World<'a> {
             }
             Event::Audit => {
                 self.audit();
+                self.note_audit();
                 self.events.announce(self.now() + AUDIT_NS, Event::Audit);
             }
         }

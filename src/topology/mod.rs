@@ -45,8 +45,7 @@ pub use json::render_json;
 pub use text::render_text;
 
 use crate::cli::{Format, TopologyArgs};
-use anyhow::Context;
-use std::io::Write;
+use crate::output;
 
 /// `scx_ballast topology`.
 pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
@@ -55,9 +54,5 @@ pub fn run(args: &TopologyArgs) -> anyhow::Result<()> {
         Format::Text => render_text(&machine),
         Format::Json => render_json(&machine)? + "\n",
     };
-    // Not print!, which panics when the reader has gone or the disk is full.
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")
+    output::write(text)
 }

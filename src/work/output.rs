@@ -2,16 +2,15 @@
 //! What a workload prints: details for people, then one line for programs.
 
 use std::fmt::{self, Display, Write as _};
-use std::io::{self, Write as _};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+
+use crate::output;
 
 /// The value of a key that this machine does not let us measure.
 pub const NOT_AVAILABLE: &str = "not-available";
 
 /// Standard output, and whether details are wanted.
-///
-/// Unlike `println!` it reports a reader that went away instead of panicking.
 pub struct Output {
     verbose: bool,
 }
@@ -23,10 +22,7 @@ impl Output {
 
     /// Prints `text` and ends the line.
     pub fn line(&mut self, text: &str) -> Result<()> {
-        let mut stdout = io::stdout().lock();
-        writeln!(stdout, "{text}")
-            .and_then(|()| stdout.flush())
-            .context("cannot write to standard output")
+        output::print(text)
     }
 
     /// Prints the line that `text` makes, if details are wanted.

@@ -2,7 +2,7 @@
 //! The flags of `compare report`, and where a report goes.
 
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ use crate::cli::UsageError;
 use crate::compare::analysis::{Analysis, analyse};
 use crate::compare::destination::{self, DestinationError};
 use crate::compare::record::Record;
+use crate::output;
 
 /// What cannot be read twice, such as a pipe, has so many bytes at most: devices have no end.
 const MOST_COPIED: u64 = 256 << 20;
@@ -36,7 +37,7 @@ pub struct Look {
     /// How to write the report.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Write the report to FILE instead of standard output.
+    /// Write the report to FILE instead of standard output, which - is.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Add minimum, maximum, spread, secondary effects and how to read them (table and Markdown).
@@ -46,7 +47,7 @@ pub struct Look {
 
 /// Reads the files, analyses them together, and writes the report.
 pub fn run(args: &ReportArgs) -> Result<()> {
-    if let Some(output) = &args.look.output {
+    if let Some(output) = args.look.file() {
         let inputs: Vec<&Path> = args.files.iter().map(|file| real(file)).collect();
         check_output(output, &inputs)?;
     }
@@ -82,7 +83,7 @@ pub fn check_output(output: &Path, inputs: &[&Path]) -> Result<()> {
 
 /// `-` is standard input.
 fn real(file: &Path) -> &Path {
-    match file == Path::new("-") {
+    match output::is_dash(file) {
         true => Path::new("/dev/stdin"),
         false => file,
     }
@@ -125,11 +126,16 @@ fn name_of(file: &File) -> PathBuf {
 }
 
 impl Look {
+    /// `None`: standard output.
+    pub fn file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| !output::is_dash(path))
+    }
+
     fn style(&self) -> Style {
         Style {
             format: self.format,
             verbose: self.verbose,
-            width: match self.output {
+            width: match self.file() {
                 Some(_) => COLUMNS,
                 None => terminal_columns(),
             },
@@ -139,25 +145,14 @@ impl Look {
     /// Writes the report where it belongs.
     fn write(&self, machines: &[Vec<Record>], names: &[String], analysis: &Analysis) -> Result<()> {
         let text = super::render(self.style(), machines, names, analysis)?;
-        match &self.output {
-            Some(file) => unless_closed(fs::write(file, text))
-                .with_context(|| format!("cannot write {}", file.display())),
-            None => {
-                let mut stdout = io::stdout().lock();
-                let written = stdout
-                    .write_all(text.as_bytes())
-                    .and_then(|()| stdout.flush());
-                unless_closed(written).context("cannot write to standard output")
-            }
+        let Some(file) = self.file() else {
+            return output::write(text);
+        };
+        match fs::write(file, text) {
+            // A pipe by name, or /dev/stdout: whoever closes it has read enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.with_context(|| format!("cannot write {}", file.display())),
         }
-    }
-}
-
-/// Who closes a pipe, as `head` does, has read enough; that is no failure of the report.
-fn unless_closed(written: io::Result<()>) -> io::Result<()> {
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
     }
 }
 

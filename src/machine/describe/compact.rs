@@ -76,8 +76,8 @@ fn parse_counts(text: &str) -> Result<Compact, DescribeError> {
         let number: u32 = number
             .parse()
             .ok()
-            .filter(|&number| number > 0)
-            .ok_or_else(|| error(Quoted(part), "a count of 1 or more"))?;
+            .filter(|&number| (1..=MAX_CPU_IDS as u32).contains(&number))
+            .ok_or_else(|| error(Quoted(part), format!("a count from 1 to {MAX_CPU_IDS}")))?;
         let unit = unit.trim();
         if unit.is_empty() {
             bare.push(number);
@@ -228,8 +228,8 @@ mod tests {
     #[test]
     fn errors_name_what_was_found_and_expected() {
         for (text, found, expected) in [
-            ("2 nodes x 0 cpus", "\"0 cpus\"", "1 or more"),
-            ("2 nodes x", "\"\"", "1 or more"),
+            ("2 nodes x 0 cpus", "\"0 cpus\"", "from 1 to 4096"),
+            ("2 nodes x", "\"\"", "from 1 to 4096"),
             ("2 sockets", "\"sockets\"", "nodes, llcs"),
             ("2 cores x 2 nodes", "\"2 nodes\"", "largest first"),
             ("2 nodes x 2 nodes", "\"2 nodes\"", "each part once"),
@@ -241,9 +241,9 @@ mod tests {
             (
                 "4000000000 nodes x 4000000000 cpus",
                 "4000000000",
-                "at most 4096",
+                "from 1 to 4096",
             ),
-            ("99999999999 nodes", "99999999999", "1 or more"),
+            ("99999999999 nodes", "99999999999", "from 1 to 4096"),
             ("2x4 distances", "1 row(s)", "2, one per node"),
             ("2x4 distances 10,20/20", "1 distance(s)", "2, one per node"),
             ("2x4 distances 10,9/20,10", "\"9\"", "10 to 255"),

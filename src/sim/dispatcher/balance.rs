@@ -49,6 +49,17 @@ impl Balancing {
     pub fn task_weights(&self) -> &[u32] {
         &self.weights
     }
+
+    /// At the last tick nobody counted, neither then nor in the interval before it.
+    pub fn saw_nothing(&self) -> bool {
+        let mut nodes = self.obs.nodes.iter();
+        nodes.all(|node| node.running_milli == 0 && node.running + node.newborn == 0)
+    }
+
+    /// The last tick, which was left out, was at `at`.
+    pub fn was_at(&mut self, at: Time) {
+        self.at = at;
+    }
 }
 
 impl World<'_> {

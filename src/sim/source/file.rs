@@ -66,7 +66,7 @@ pub fn parse(text: &str, hw: &Hardware) -> Result<Plan, FileError> {
                 if blocks.len() == MOST_PROGRAMS {
                     return Err(line.error(format!("more than {MOST_PROGRAMS} programs")));
                 }
-                plan.names.programs.push(block.name.to_owned());
+                plan.names.programs.push(line.named(block.name));
                 blocks.push(block);
             }
             "start" => {
@@ -152,7 +152,7 @@ fn declare<'a>(
         "barrier" => {
             let [name, tasks] = line.exactly("barrier NAME TASKS")?;
             let tasks = line.number(tasks, 1, MOST_TASKS)?;
-            plan.names.barriers.push(name.to_owned());
+            plan.names.barriers.push(line.named(name));
             known.barriers.declare(line, name, plan.barrier(tasks as u32))
         }
         word @ ("pipe" | "queue") => {
@@ -160,7 +160,7 @@ fn declare<'a>(
             let [name, messages] = line.exactly(&usage)?;
             let capacity = line.number(messages, 1, MOST_TASKS)? as u32;
             let sync = word == "pipe";
-            plan.names.channels.push(name.to_owned());
+            plan.names.channels.push(line.named(name));
             let at = plan.channel(Channel { capacity, sync });
             known.pipes.declare(line, name, at)
         }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use crate::sim::program::Name;
+
 /// What is wrong, in which line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
@@ -37,6 +39,14 @@ impl<'a> Line<'a> {
         FileError {
             line: self.number,
             what: what.into(),
+        }
+    }
+
+    /// What this line declares.
+    pub fn named(&self, name: &str) -> Name {
+        Name {
+            text: name.to_owned(),
+            line: self.number,
         }
     }
 

@@ -16,6 +16,7 @@ use anyhow::{Context, Result, anyhow};
 use super::hardware::Hardware;
 use super::program::Plan;
 use super::workload::Workload;
+use crate::output::is_dash;
 use crate::policy::record::Record;
 use crate::text;
 use crate::trace_file::{self, name_of};
@@ -78,7 +79,7 @@ fn records(path: &Path) -> Result<Vec<Record>> {
 const LARGEST: u64 = 16 << 20;
 
 fn read(path: &Path) -> Result<String> {
-    let text = match path == Path::new("-") {
+    let text = match is_dash(path) {
         true => text::read(std::io::stdin().lock(), LARGEST),
         false => File::open(path).and_then(|file| text::read(file, LARGEST)),
     };

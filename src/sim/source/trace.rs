@@ -6,7 +6,8 @@
 //!
 //! - Its children start at the same distance from its birth as in the trace.
 //! - CPU time and sleeps are spread evenly over its life. When they really were is not in the trace.
-//! - What is neither is sleep. Time in queues is in it, which the trace does not have by task.
+//! - What is neither is sleep. Time in queues is in it, which the trace does not have by task, and the slack of timers,
+//!   which is not added again.
 //! - Who had not ended ran, until the trace ends, as the ticks that saw it say: by its average share of a CPU, and with a
 //!   sleep in each of [`UNKNOWN_SLEEP_NS`] where that is not all of one. Who was in no tick sleeps.
 //! - Tasks whose parent is not in the trace are started by a first task that does nothing else.
@@ -121,7 +122,7 @@ pub fn plan(records: impl IntoIterator<Item = Record>, hw: &Hardware) -> Result<
     for (program, life) in orphans {
         let wait = life.born.saturating_sub(now);
         if wait >= SHORTEST_NS {
-            root.push(Op::Sleep(wait));
+            root.push(Op::Away(wait));
             now = life.born;
         }
         root.push(Op::Fork(program));
@@ -248,14 +249,14 @@ fn stretch(ops: &mut Vec<Op>, (from, to): (u64, u64), (life, run, sleeps): (u64,
         }
         // It waited for a CPU, or its few sleeps are in other stretches; what follows comes as late as it did.
         if asleep >= SHORTEST_NS {
-            ops.push(Op::Sleep(asleep));
+            ops.push(Op::Away(asleep));
         }
         return;
     }
     // It begins and ends awake.
     let each = runs / (turns + 1);
     let begin = ops.len();
-    ops.extend([Op::Compute(each), Op::Sleep(asleep / turns)]);
+    ops.extend([Op::Compute(each), Op::Away(asleep / turns)]);
     if turns > 1 {
         let times = turns.min(u64::from(u32::MAX)) as u32;
         ops.push(Op::Repeat { to: begin, times });

@@ -22,6 +22,7 @@ use crate::cli::PolicyArgs;
 
 pub use judge::Verdict;
 pub use report::{Ground, SweepReport};
+pub use same::Effects;
 
 /// Points of one sweep, at most.
 const MOST: u64 = 1000;
@@ -57,8 +58,7 @@ impl Sweep {
         steps.map(move |n| format!("{}{sign}", self.from + n * self.step))
     }
 
-    /// The points: `policy` but for the flag, as `setup` makes a scheduler of it. `confined`: the workload has tasks
-    /// that may not use all CPUs.
+    /// The points: `policy` but for the flag, as `setup` makes a scheduler of it, where `effects` says.
     ///
     /// # Errors
     /// What the flag's parser says of the first value that it does not take; or no value makes a difference.
@@ -66,7 +66,7 @@ impl Sweep {
         &self,
         policy: &PolicyArgs,
         setup: impl Fn(&PolicyArgs) -> Setup,
-        confined: bool,
+        effects: Effects,
     ) -> Result<Vec<Point>, String> {
         let point = |value: String| {
             let setup = setup(&self.with(policy, &value)?);
@@ -75,11 +75,12 @@ impl Sweep {
         let points: Vec<Point> = self.values().map(point).collect::<Result<_, String>>()?;
         let effective: Vec<Setup> = points
             .iter()
-            .map(|p| same::effective(&p.setup, confined))
+            .map(|p| same::effective(&p.setup, effects))
             .collect();
         if points.len() > 1 && effective.windows(2).all(|pair| pair[0] == pair[1]) {
             let with = |value: &str| Some(setup(&self.with(policy, value).ok()?));
-            return Err(same::why(&self.flag, policy, &points[0].setup, with));
+            let first = (&points[0].setup, effects);
+            return Err(same::why(&self.flag, policy, first, with));
         }
         Ok(points)
     }
@@ -166,6 +167,12 @@ fn numbers(range: &str) -> Result<(u64, u64, u64, bool), String> {
     }
     if step == 0 {
         return Err(format!("'{range}' has a STEP of 0; expected 1 or more"));
+    }
+    if step > to - from {
+        return Err(format!(
+            "'{range}' has one value, {from}, and a sweep compares at least two: STEP, the last number, is how far apart \
+             they are"
+        ));
     }
     Ok((from, to, step, percent))
 }
@@ -263,6 +270,15 @@ mod tests {
         Flags::parse_from([&["x", "--workload", "mpi:4"], words].concat()).simulate
     }
 
+    const TWO_LLCS: Effects = Effects {
+        llcs: 2,
+        confined: false,
+    };
+    const ONE_LLC: Effects = Effects {
+        llcs: 1,
+        confined: false,
+    };
+
     /// Two nodes of eight CPUs.
     fn setup(args: &SimulateArgs, policy: &PolicyArgs) -> Setup {
         let machine = MachineBuilder::uniform(2, 1, 8, 1).build().unwrap();
@@ -271,7 +287,7 @@ mod tests {
 
     fn points(text: &str, args: &SimulateArgs) -> Result<Vec<Point>, String> {
         let sweep: Sweep = text.parse().expect(text);
-        sweep.points(&args.policy, |policy| setup(args, policy), false)
+        sweep.points(&args.policy, |policy| setup(args, policy), TWO_LLCS)
     }
 
     fn values(text: &str) -> Vec<String> {
@@ -314,6 +330,11 @@ mod tests {
                 "'5..4' goes down; expected FROM up to TO",
             ),
             ("imb-numa-nr=1..4..0", "a STEP of 0; expected 1 or more"),
+            (
+                "imb-numa-nr=1..3..5",
+                "'1..3..5' has one value, 1, and a sweep",
+            ),
+            ("imb-numa-nr=4..4", "'4..4' has one value, 4, and a sweep"),
             ("=1..4", "the flag's name is missing"),
             ("slice-us=1%..4%", "--slice-us takes no percent"),
             ("imb-numa-nr=0..18446744073709551615", "larger STEP"),
@@ -400,15 +421,45 @@ mod tests {
         }
         let machine = MachineBuilder::uniform(1, 1, 8, 1).build().unwrap();
         let args = parsed(&[]);
-        let sweep: Sweep = "balance-interval-ms=100..102".parse().unwrap();
         let alone = |policy: &PolicyArgs| args.setup_with(policy, &NodeShape::all(&machine));
-        let error = sweep.points(&args.policy, alone, false).unwrap_err();
-        assert!(error.contains("there is one node"), "{error}");
+        let on_one = |sweep: &str, effects| {
+            let sweep: Sweep = sweep.parse().unwrap();
+            sweep.points(&args.policy, alone, effects)
+        };
+        for sweep in [
+            "imb-numa-nr=1..4",
+            "imbalance-min=0..9",
+            "balance-interval-ms=100..102",
+        ] {
+            let error = on_one(sweep, TWO_LLCS).unwrap_err();
+            assert!(error.contains("there is one node"), "{error}");
+        }
+        for sweep in [
+            "newborn-ms=0..200..100",
+            "newborn-work-us=1..3",
+            "pull-delay-us=1..3",
+        ] {
+            let error = on_one(sweep, ONE_LLC).unwrap_err();
+            assert!(error.contains("there is one LLC"), "{error}");
+            // LLCs of a node are compared, too.
+            assert_eq!(on_one(sweep, TWO_LLCS).unwrap().len(), 3);
+        }
+        assert!(on_one("slice-us=1000..2000..500", ONE_LLC).is_ok());
+        let still = parsed(&["--balance-interval-ms", "0", "--rules", "v5.6"]);
+        let error = points("imbalance-min=1..4", &still).unwrap_err();
+        assert!(
+            error.contains("--balance-interval-ms 0 moves nobody"),
+            "{error}"
+        );
         // Confined tasks leave after a pull delay, whatever R9 says.
         let args = parsed(&["--without", "r9"]);
         let sweep: Sweep = "pull-delay-us=1..3".parse().unwrap();
         let two = |policy: &PolicyArgs| setup(&args, policy);
-        assert_eq!(sweep.points(&args.policy, two, true).unwrap().len(), 3);
+        let confined = Effects {
+            confined: true,
+            ..TWO_LLCS
+        };
+        assert_eq!(sweep.points(&args.policy, two, confined).unwrap().len(), 3);
     }
 
     #[test]

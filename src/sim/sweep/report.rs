@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Point, Sweep, Verdict};
 use crate::sim::hardware::{Hardware, Params};
 use crate::sim::outcome::Outcome;
-use crate::sim::report::{Shape, Summary, UNITS};
+use crate::sim::report::{Shape, Summary, UNITS, decimals};
 use crate::sim::world::Setup;
 
 /// See the module.
@@ -198,12 +198,10 @@ impl<'a> SweepReport<'a> {
         }
     }
 
-    /// Decimals of a time: four digits of the shortest, and three decimals at least.
+    /// Decimals of a time, as many as the shortest needs.
     fn digits(&self) -> usize {
         let shortest = self.points.iter().map(|point| point.run_s.min);
-        let shortest = shortest.fold(f64::INFINITY, f64::min);
-        let steps = [1.0, 0.1, 0.01, 0.001];
-        3 + steps.iter().filter(|&&step| shortest < step).count()
+        decimals(shortest.fold(f64::INFINITY, f64::min), 3)
     }
 
     /// Values as good as the best, neighbours as ranges.

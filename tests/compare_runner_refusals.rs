@@ -341,6 +341,18 @@ fn bad_arguments_have_status_2() {
 }
 
 #[test]
+fn a_dash_is_standard_output() {
+    let fake = Fake::new();
+    fake.must(&SHORT);
+    let to = |arguments: &[&str]| report(&fake, arguments, Stdio::null());
+    let plain = to(&["results.jsonl"]);
+    let dash = to(&["results.jsonl", "-o", "-"]);
+    assert!(dash.status.success(), "{}", said(&dash));
+    assert!(!dash.stdout.is_empty() && dash.stdout == plain.stdout);
+    assert!(!fake.path("-").exists(), "a file of that name");
+}
+
+#[test]
 fn results_come_through_pipes() {
     let fake = Fake::new();
     fake.must(&SHORT);

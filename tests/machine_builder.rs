@@ -282,7 +282,7 @@ fn limits_are_exact() {
         .unwrap_err()
         .to_string();
     assert!(
-        refusal.ends_with("a larger --virt-llc makes fewer"),
+        refusal.ends_with("a --virt-llc of more cores makes fewer"),
         "{refusal}"
     );
 }

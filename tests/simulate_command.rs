@@ -320,7 +320,7 @@ fn what_makes_no_sense_is_refused() {
             &[
                 "simulate",
                 "--workload",
-                "mpi:16,iterations=10000000",
+                "mpi:16,iterations=1000000",
                 "--svg",
                 "/no/such/file",
             ],

@@ -187,16 +187,23 @@ fn cpu_times(records: &[Record]) -> Vec<u64> {
 fn a_recorded_simulation_runs_again() {
     let hw = hw();
     let record = |plan: &Plan| run_plan(plan, u64::MAX).unwrap();
-    for text in ["fork-burst:12", "mpi:6,iterations=10", "tbench:4"] {
+    // A recorded sleep has the slack of its timer in it: with that of another each of tbench's many short ones would be
+    // half as long again.
+    for (text, orphans) in [
+        ("fork-burst:12", 12),
+        ("mpi:6,iterations=10", 6),
+        ("tbench:4", 5),
+    ] {
         let workload: Source = text.parse().unwrap();
         let (before, records) = record(&workload.load(&hw).unwrap().plan);
         let again = trace::plan(records.clone(), &hw).unwrap();
         assert_eq!(again.tasks, cpu_times(&records).len() as u64);
-        // All are children of the first task, which no record is of.
-        assert_eq!((again.orphans, again.unended), (again.tasks, 0));
+        // Children of the first task, which no record is of.
+        assert_eq!((again.orphans, again.unended), (orphans, 0), "{text}");
         let (after, repeated) = record(&again.plan);
         let wall = [before.wall_ns, after.wall_ns];
-        assert!(wall[0].abs_diff(wall[1]) < wall[0] / 20, "{text}: {wall:?}");
+        // The start on a CPU, 2 us, is in recorded CPU time, and comes again: a twentieth of a turn of tbench.
+        assert!(wall[0].abs_diff(wall[1]) < wall[0] / 10, "{text}: {wall:?}");
         for (one, other) in cpu_times(&records).iter().zip(cpu_times(&repeated)) {
             // Jitter, and what a phase loses beside others.
             assert!(one.abs_diff(other) < one / 20 + MS, "{text}: {one} {other}");

@@ -12,8 +12,10 @@ const INTERVAL: u64 = 100 * MS;
 
 /// Children that sleep for so long, and then work where they were confined to meanwhile.
 fn sleepers(children: usize, asleep_ns: u64) -> Plan {
-    let mut plan = Plan::default();
-    plan.sets = vec![(0..8).collect()];
+    let mut plan = Plan {
+        sets: vec![(0..8).collect()],
+        ..Plan::default()
+    };
     let child = plan.program(vec![
         Op::Confine(Some(0)),
         Op::Compute(10 * MS),

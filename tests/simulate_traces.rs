@@ -205,8 +205,8 @@ fn a_recorded_simulation_runs_again() {
         // The start on a CPU, 2 us, is in recorded CPU time, and comes again: a twentieth of a turn of tbench.
         assert!(wall[0].abs_diff(wall[1]) < wall[0] / 10, "{text}: {wall:?}");
         for (one, other) in cpu_times(&records).iter().zip(cpu_times(&repeated)) {
-            // Jitter, and what a phase loses beside others.
-            assert!(one.abs_diff(other) < one / 20 + MS, "{text}: {one} {other}");
+            // Jitter, what a phase loses beside others, and starts.
+            assert!(one.abs_diff(other) < one / 10 + MS, "{text}: {one} {other}");
         }
     }
 }

@@ -142,7 +142,7 @@ fn parents_and_ends_are_traced() {
     let ends: Vec<_> = world.user.take_records().collect();
     assert_eq!(
         ends,
-        [end(ended_at, 20, 7 * MS, 2), end(world.now, 21, 30 * MS, 0),],
+        [end(ended_at, 20, 7 * MS, 2), end(world.now, 21, 35 * MS, 0),],
         "who has left for another policy has not ended"
     );
     assert_eq!(world.user.tasks_known(), 2);

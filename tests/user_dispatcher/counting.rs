@@ -78,6 +78,36 @@ fn sleepers_are_no_load_and_what_is_gone_is_forgotten() {
     assert_eq!(world.user.tasks_known(), 0);
 }
 
+/// A question is about as many tasks as it has room for, and a sample asks about so many, not more.
+#[test]
+fn many_tasks_are_asked_about_at_once() {
+    let mut world = World::on(MachineBuilder::uniform(2, 1, 4, 1).build().unwrap(), 400);
+    let mut balancing = Balancing::new(&Shape::of(&world.machine), &world.limits, 400);
+    for pid in 100..400 {
+        world.with(pid, |task| {
+            (task.cpu, task.cpus) = (pid as u32 % 8, Some(vec![pid as u32 % 8]))
+        });
+        world.wake(pid);
+        world.sleep(pid);
+    }
+    world.later(25 * MS);
+    let (looks, questions) = (world.kernel.looks.get(), world.kernel.questions.get());
+    world.user.take_sample(&mut balancing, world.now);
+    // And eight are checked one by one, of which some sleep.
+    let looks = world.kernel.looks.get() - looks;
+    let questions = world.kernel.questions.get() - questions;
+    let checked = questions - 256 / 64;
+    assert!(
+        checked <= 8 && looks == 256 + checked,
+        "{looks} in {questions}"
+    );
+    let counted: u32 = world.user.committed().iter().sum();
+    assert_eq!(counted, 300 - 256);
+    world.later(25 * MS);
+    world.user.take_sample(&mut balancing, world.now);
+    assert_eq!(world.user.committed(), [0, 0]);
+}
+
 /// One that is woken, has the CPU, and leaves for another policy.
 #[test]
 fn who_is_scheduled_elsewhere_is_no_load() {

@@ -5,5 +5,4 @@
 mod balancing;
 mod counting;
 mod placing;
-mod workers;
 mod world;

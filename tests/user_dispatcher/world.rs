@@ -10,8 +10,9 @@ use scx_ballast::policy::compile::{ImbNumaNr, Limits, NodeShape, Thresholds};
 use scx_ballast::policy::observation::Shape;
 use scx_ballast::policy::record::{FORMAT, Header};
 use scx_ballast::policy::rule_set::RuleSet;
+use scx_ballast::user::cpu_set::CpuSet;
 use scx_ballast::user::dispatcher::{Dispatcher, Placed, Queued, Times};
-use scx_ballast::user::facts::{CpuSet, Facts, Kin, Look, State};
+use scx_ballast::user::facts::{ASKED_AT_ONCE, Facts, Seen, State};
 use scx_ballast::user::places::Places;
 
 pub const MS: u64 = 1_000_000;
@@ -40,39 +41,41 @@ pub struct Truth {
     pub enq_cnt: u64,
     pub start_ts: u64,
     pub exec_ns: u64,
-    /// A thread of the kernel; one about which only some things may be asked; one that has such a name.
-    pub kernels: bool,
-    pub worker: bool,
-    pub named_worker: bool,
 }
 
-/// All tasks; how often it was asked.
+/// All tasks; how often it was asked, and about how many.
 #[derive(Debug, Clone, Default)]
 pub struct Kernel {
     pub tasks: Rc<RefCell<BTreeMap<i32, Truth>>>,
+    pub questions: Rc<Cell<u64>>,
     pub looks: Rc<Cell<u64>>,
     pub nr_cpus: u32,
 }
 
 impl Facts for Kernel {
-    fn look(&mut self, tid: i32) -> Option<Look> {
-        self.looks.set(self.looks.get() + 1);
-        let tasks = self.tasks.borrow();
-        let task = tasks.get(&tid).filter(|task| !task.ended)?;
-        assert!(!task.worker, "the state of a worker");
-        Some(Look {
-            state: match (task.elsewhere, task.runnable) {
-                (true, _) => State::Elsewhere,
-                (false, true) => State::Runnable,
-                (false, false) => State::Asleep,
-            },
-            cpu: task.cpu,
-            ran_ns: task.runtime_ns / (10 * MS) * (10 * MS),
-        })
+    fn ask(&mut self, tids: &[i32], seen: &mut Vec<Option<Seen>>) {
+        assert!(tids.len() <= ASKED_AT_ONCE);
+        self.questions.set(self.questions.get() + 1);
+        self.looks.set(self.looks.get() + tids.len() as u64);
+        seen.clear();
+        seen.extend(tids.iter().map(|&tid| self.ask_one(tid)));
     }
 
-    fn runtime_ns(&mut self, tid: i32) -> Option<u64> {
-        Some(self.tasks.borrow().get(&tid)?.runtime_ns)
+    fn ask_one(&mut self, tid: i32) -> Option<Seen> {
+        let tasks = self.tasks.borrow();
+        let task = tasks.get(&tid)?;
+        Some(Seen {
+            state: match () {
+                () if task.ended => State::Ended,
+                () if task.elsewhere => State::Elsewhere,
+                () if task.runnable => State::Runnable,
+                () => State::Asleep,
+            },
+            cpu: task.cpu,
+            ran_ns: task.runtime_ns,
+            process: task.process.unwrap_or(tid),
+            parent: task.process.unwrap_or(task.parent),
+        })
     }
 
     fn affinity(&mut self, tid: i32, set: &mut CpuSet) -> bool {
@@ -95,23 +98,6 @@ impl Facts for Kernel {
             *set = larger;
         }
         true
-    }
-
-    fn kin(&mut self, tid: i32) -> Option<Kin> {
-        let tasks = self.tasks.borrow();
-        let task = tasks.get(&tid)?;
-        assert!(!task.worker, "the process of a worker");
-        Some(Kin {
-            process: task.process.unwrap_or(tid),
-            parent: task.process.unwrap_or(task.parent),
-        })
-    }
-
-    fn is_kernels(&mut self, tid: i32) -> bool {
-        self.tasks
-            .borrow()
-            .get(&tid)
-            .is_none_or(|task| task.kernels)
     }
 }
 
@@ -185,7 +171,6 @@ impl World {
                 exec_runtime: task.exec_ns,
                 weight: 100,
                 enq_cnt: task.enq_cnt,
-                named_worker: task.worker || task.named_worker,
             }
         })
     }

@@ -7,7 +7,8 @@
 //! empty their lists of pages.
 //!
 //! Invariants:
-//! - each page of the list is tried once at most, in order, and never more than was asked for;
+//! - each page of the list is tried once at most, call by call in order and in each call the last one first, and never
+//!   more than was asked for;
 //! - an order takes [`MOST_US`] while somebody waits, else [`MOST_ALONE_US`], and one call of the kernel at most, and always
 //!   gets something done;
 //! - what ends an order early is left on the list.
@@ -160,7 +161,10 @@ impl<M: Memory> Moving<'_, M> {
             began_us: self.memory.now_us(),
         };
         while !left.is_over() && !ranges.is_empty() {
-            let chosen = self.gather(ranges, &mut left, brought)?;
+            let mut chosen = self.gather(ranges, &mut left, brought)?;
+            // Who goes upwards through this memory meanwhile waits once for the page where it comes upon the call,
+            // and not behind it for one page after the other.
+            chosen.reverse();
             if !chosen.is_empty() {
                 self.move_all(&chosen, brought)?;
             }

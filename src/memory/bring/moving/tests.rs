@@ -74,6 +74,8 @@ impl Memory for &mut Fake {
 
     fn bring(&mut self, addresses: &[usize], node: i32, status: &mut [i32]) -> io::Result<bool> {
         self.calls.push(addresses.len());
+        // Downwards.
+        assert!(addresses.is_sorted_by(|a, b| a > b));
         for (status, &address) in status.iter_mut().zip(addresses) {
             let page = address as u64 / PAGE;
             *self.tried.entry(page).or_default() += 1;

@@ -165,6 +165,7 @@ impl World {
             llcs: counts.to_vec(),
             tasks,
             held: Vec::new(),
+            lasting: Vec::new(),
         }
     }
 

@@ -2,10 +2,10 @@
 //! Builds the BPF side: finds a clang, compiles src/bpf/main.bpf.c on the headers that scx_cargo
 //! ships, generates the skeleton, binds the structures that both sides share, and compiles the
 //! helper-free rules for the host so that tests can compare them with the Rust ones. The program that
-//! counts migrations for `compare`, and the one with which a test reads the kernel's own scheduling
-//! domains, are built likewise.
+//! counts migrations for `compare`, the one that the user dispatcher asks about tasks, and the one with which a test
+//! reads the kernel's own scheduling domains, are built likewise.
 //!
-//! scx_cargo's BpfBuilder gives every object and skeleton one fixed name; the second BPF program of
+//! scx_cargo's BpfBuilder gives every object and skeleton one fixed name; a second BPF program of
 //! this crate would overwrite the first. Hence only its headers and flags are used.
 //!
 //! The BPF part of the user dispatcher is scx_rustland_core's, and its builder writes into the current
@@ -141,6 +141,7 @@ fn main() -> Result<()> {
     for (source, name) in [
         ("src/bpf/main.bpf.c", "ballast"),
         ("src/bpf/migrations.bpf.c", "migrations"),
+        ("src/bpf/facts.bpf.c", "facts"),
         ("tests/in_lab/oracle/domains.bpf.c", "oracle"),
     ] {
         SkeletonBuilder::new()

@@ -10,7 +10,8 @@
 //! the CPU that it was given to, in the order of virtual time.
 
 use super::counts::Counts;
-use super::facts::{CpuSet, Facts};
+use super::cpu_set::CpuSet;
+use super::facts::{ASKED_AT_ONCE, Facts, Seen};
 use super::look::LOOKS_AT_ONCE;
 use super::places::Places;
 use super::tally::Tally;
@@ -43,8 +44,6 @@ pub struct Queued {
     pub weight: u32,
     /// How often it was queued since it is known to BPF.
     pub enq_cnt: u64,
-    /// It has the name of a worker of the kernel ([`super::worker`]).
-    pub named_worker: bool,
 }
 
 /// Where it goes.
@@ -85,8 +84,10 @@ pub struct Dispatcher<F> {
     pub(super) turn: usize,
     /// Tasks that are queued from now on and were not known are new; before, they are older than we are.
     settled: bool,
-    /// Slots of workers of the kernel that were given to a CPU lately ([`super::worker`]).
-    pub(super) workers: Vec<u32>,
+    /// Empty but while tasks are looked at (`look`): their slots and thread ids, and what is seen of them.
+    pub(super) looked: Vec<u32>,
+    pub(super) asked: Vec<i32>,
+    pub(super) seen: Vec<Option<Seen>>,
     /// For the trace, if there is one.
     pub(super) records: Option<Vec<Record>>,
     pub tally: Tally,
@@ -114,7 +115,9 @@ impl<F: Facts> Dispatcher<F> {
             looks: LOOKS_AT_ONCE,
             turn: 0,
             settled: false,
-            workers: Vec::with_capacity(64),
+            looked: Vec::with_capacity(1024),
+            asked: Vec::with_capacity(ASKED_AT_ONCE),
+            seen: Vec::with_capacity(ASKED_AT_ONCE),
             records: trace.then(|| Vec::with_capacity(1024)),
             tally: Tally::default(),
         }
@@ -124,6 +127,11 @@ impl<F: Facts> Dispatcher<F> {
     pub fn begin(&mut self, now: u64) {
         self.looks = LOOKS_AT_ONCE;
         self.counts.age(&self.places, &mut self.tasks, now);
+    }
+
+    /// Who is asked about tasks.
+    pub fn facts(&mut self) -> &mut F {
+        &mut self.facts
     }
 
     /// All that was queued while the scheduler was being loaded has been placed.
@@ -178,10 +186,6 @@ impl<F: Facts> Dispatcher<F> {
         let woken = queued.woken || is_new;
         self.charge(slot, queued);
         self.note_usable(slot, queued);
-        if self.note_worker(slot, queued) {
-            let cpu = self.place_worker(slot, prev);
-            return self.give(slot, cpu, woken, now);
-        }
         let task = self.tasks.get_mut(slot);
         (task.known_at, task.active) = (now, true);
         task.sleeps += u64::from(queued.woken);
@@ -228,7 +232,8 @@ impl<F: Facts> Dispatcher<F> {
 
     /// A task that was not known has just been forked, unless it has run: under another policy, or before us.
     fn has_not_run(&mut self, queued: &Queued) -> bool {
-        queued.enq_cnt <= 1 && self.facts.runtime_ns(queued.pid).unwrap_or(0) == 0
+        let ran = |seen: Seen| seen.ran_ns > 0;
+        queued.enq_cnt <= 1 && !self.facts.ask_one(queued.pid).is_some_and(ran)
     }
 
     pub(super) fn uncount(&mut self, slot: u32) {
@@ -339,7 +344,7 @@ impl<F: Facts> Dispatcher<F> {
         };
     }
 
-    /// Give the task to the CPU, and count it there, unless it is a worker of the kernel.
+    /// Give the task to the CPU, and count it there.
     fn give(&mut self, slot: u32, cpu: usize, woken: bool, now: u64) -> Placed {
         let place = self.places.place(cpu);
         let (from, had_run) = (self.tasks.get(slot).llc, self.tasks.get(slot).start_ts > 0);
@@ -347,10 +352,7 @@ impl<F: Facts> Dispatcher<F> {
             let same_node = usize::from(self.places.shape.llc_node[from]) == place.node;
             self.tally.migrated(same_node);
         }
-        match self.tasks.get(slot).worker {
-            true => self.tasks.get_mut(slot).settle_at(cpu, place.llc),
-            false => self.count_as(slot, Counted::On(cpu)),
-        }
+        self.count_as(slot, Counted::On(cpu));
         let running = self.counts.running_in(place.llc);
         let weight = self.places.shape.llc_weight[place.llc];
         let slices = (self.times.slice_ns, self.times.slice_min_ns);

@@ -25,7 +25,7 @@ pub const PROGRAM: &str = "scx_ballast_user";
 /// Tasks that fit into its heap, which has a fixed size.
 const MAX_TASKS: u32 = 65_536;
 /// CPUs that scx_rustland_core's BPF part has room for.
-const MAX_CPUS: usize = 1024;
+pub(super) const MAX_CPUS: usize = 1024;
 /// How long it may take to tell its version: a moment, but much more on a loaded machine with slow disks.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// There when the kernel has seccomp filters.

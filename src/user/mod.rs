@@ -3,8 +3,8 @@
 //!
 //! `scx_ballast --dispatcher user` becomes another program of this crate, `scx_ballast_user` ([`launch`]), because
 //! scx_rustland_core, whose BPF part hands the tasks up, brings a global allocator, takes Ctrl-C and forbids
-//! new memory. That program is a loop around what is here; here is no BPF and nothing of scx_rustland_core,
-//! so that it is tested like everything else. docs/user-dispatcher.md says what is decided where.
+//! new memory. That program is a loop around what is here; here is nothing of scx_rustland_core, and BPF only to ask about
+//! tasks (`bpf_facts`), so that it is tested like everything else. docs/user-dispatcher.md says what is decided where.
 //!
 //! | module | concern |
 //! |---|---|
@@ -12,12 +12,13 @@
 //! | [`ask`] | ... whose version is asked for first |
 //! | [`dispatcher`] | a queued task in; a CPU, a slice and a virtual time out |
 //! | `place` | ... which CPU |
-//! | [`worker`] | ... of workers of the kernel, about whom nothing may be asked |
 //! | `look` | who is still where he was put, asked within a budget |
 //! | [`ending`] | what the kernel's reason for an end means |
 //! | [`tick`] | the balancing tick |
 //! | [`tasks`], [`counts`] | who there is, and who is counted where |
 //! | [`facts`] | what is asked about single tasks |
+//! | [`bpf_facts`] | ... and how the kernel is asked |
+//! | [`cpu_set`] | a set of CPUs |
 //! | [`places`] | from CPUs to nodes and back |
 //! | [`report`] | statistics |
 //!
@@ -25,7 +26,9 @@
 //! queued task is placed at once. No rule stands here: what belongs where is asked of `policy`.
 
 pub mod ask;
+pub mod bpf_facts;
 pub mod counts;
+pub mod cpu_set;
 pub mod dispatcher;
 pub mod ending;
 pub mod facts;
@@ -37,4 +40,3 @@ pub mod report;
 pub mod tally;
 pub mod tasks;
 pub mod tick;
-pub mod worker;

@@ -32,9 +32,7 @@ impl<F: Facts> Dispatcher<F> {
     pub(super) fn place_fork(&mut self, slot: u32, parent: usize, now: u64) -> usize {
         let forker = self.forker(self.tasks.get(slot).pid, parent);
         // Who fell asleep must not be counted as running.
-        for cpu in 0..self.places.nr_cpus() {
-            self.look_at_cpu(cpu, now);
-        }
+        self.look_at_cpus(0..self.places.nr_cpus(), now);
         let llc = self.fork_home(slot, (parent, forker), now);
         let in_llc = self.places.cpus_of_llc(llc);
         let node = usize::from(self.places.shape.llc_node[llc]);
@@ -114,10 +112,10 @@ impl<F: Facts> Dispatcher<F> {
         llc
     }
 
-    /// The thread that has forked `pid` on `cpu`: of the process that /proc names one that was given to this CPU, else
+    /// The thread that has forked `pid` on `cpu`: of the process that the kernel names one that was given to this CPU, else
     /// its first one.
     fn forker(&mut self, pid: i32, cpu: usize) -> Option<i32> {
-        let process = self.facts.kin(pid)?.parent;
+        let process = self.facts.ask_one(pid)?.parent;
         for i in 0..self.counts.on(cpu).len().min(ASKED_FOR_A_PARENT) {
             let slot = self.counts.on(cpu)[i];
             if self.process_of(slot) == Some(process) {

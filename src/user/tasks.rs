@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::facts::CpuSet;
+use super::cpu_set::CpuSet;
 
 /// In which counter a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,8 +51,6 @@ pub struct Task {
     pub usable: Usable,
     /// Bit n is set if it may use some CPU of node n.
     pub nodes: u64,
-    /// A worker of the kernel: it is in no counter, and `stat` and `status` are never asked about it (`worker`).
-    pub worker: bool,
     pub counted: Counted,
     /// Where it was given to last.
     pub cpu: usize,
@@ -62,7 +60,7 @@ pub struct Task {
     pub dom: usize,
     /// When it was forked, until it is no newborn any more.
     pub born_at: Option<u64>,
-    /// CPU time, as far as BPF has told; and when it was last looked at, in whole hundredths of a second.
+    /// CPU time, as far as BPF has told; and when it was last looked at.
     pub charged_ns: u64,
     pub ran_ns: u64,
     /// How often it was woken.
@@ -86,13 +84,6 @@ pub struct Task {
     pub active: bool,
     /// CPU time when it was last observed; `None`: never.
     pub seen_ns: Option<u64>,
-}
-
-impl Task {
-    /// It was given to `cpu` and is in no counter for that.
-    pub fn settle_at(&mut self, cpu: usize, llc: usize) {
-        (self.cpu, self.llc) = (cpu, llc);
-    }
 }
 
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! at only when the counters are not calm, and of two such ticks in a row the first decides nothing.
 
 use super::dispatcher::Dispatcher;
-use super::facts::Facts;
+use super::facts::{Facts, Seen};
 use super::tasks::{Counted, Task};
 use crate::machine::Machine;
 use crate::policy::balance::{Decisions, is_calm};
@@ -87,7 +87,7 @@ impl<F: Facts> Dispatcher<F> {
             return;
         };
         if self.tasks.get(slot).counted == Counted::None {
-            self.look_anyway(slot, now);
+            self.look_at(&[slot], now);
         }
     }
 
@@ -151,11 +151,6 @@ impl<F: Facts> Dispatcher<F> {
         let slot = self.tasks.find(pid).filter(|_| llc.is_some());
         let slot = slot.ok_or_else(|| format!("task {pid} is not known here"))?;
         let task = self.tasks.get_mut(slot);
-        if task.worker {
-            return Err(format!(
-                "task {pid} is a worker of the kernel, which stays where its work was given to it"
-            ));
-        }
         if task.nodes >> node.idx.as_usize() & 1 == 0 {
             return Err(format!("task {pid} may not run on node {}", node.id));
         }
@@ -210,7 +205,7 @@ impl<F: Facts> Dispatcher<F> {
                 *tasks += 1;
                 *weight += u64::from(task.weight);
             }
-            if task.worker || !(task.active || on) || left == 0 {
+            if !(task.active || on) || left == 0 {
                 continue;
             }
             left -= 1;
@@ -228,8 +223,8 @@ impl<F: Facts> Dispatcher<F> {
     pub(super) fn process_of(&mut self, slot: u32) -> Option<i32> {
         let task = self.tasks.get(slot);
         if task.tgid == 0 {
-            let kin = self.facts.kin(task.pid)?;
-            self.tasks.get_mut(slot).tgid = kin.process;
+            let seen = self.facts.ask_one(task.pid)?;
+            self.tasks.get_mut(slot).tgid = seen.process;
         }
         Some(self.tasks.get(slot).tgid)
     }
@@ -240,19 +235,17 @@ impl<F: Facts> Dispatcher<F> {
         let (pid, cpu) = (task.pid, task.cpu);
         // One that runs is not always queued when its affinity changes (6.12).
         self.ask_usable(slot, u64::MAX, self.places.place(cpu).id);
-        let runtime_ns = self.facts.runtime_ns(pid)?;
-        self.process_of(slot)?;
+        let Seen {
+            ran_ns, process, ..
+        } = self.facts.ask_one(pid)?;
         let task = self.tasks.get_mut(slot);
+        task.tgid = process;
         // It may be asked again without having been queued.
         task.active = false;
-        let before = task.seen_ns.replace(runtime_ns);
+        let before = task.seen_ns.replace(ran_ns);
         // Of one that is older than we are it is not known what it ran lately.
-        let at_first = if task.born_at.is_some() {
-            0
-        } else {
-            runtime_ns
-        };
-        let ran = runtime_ns.saturating_sub(before.unwrap_or(at_first));
+        let at_first = if task.born_at.is_some() { 0 } else { ran_ns };
+        let ran = ran_ns.saturating_sub(before.unwrap_or(at_first));
         let busy = ran.saturating_mul(1000).checked_div(elapsed).unwrap_or(0);
         let busy = busy.min(1000) as u16;
         (busy > 0).then(|| observed(slot, task, busy, now))

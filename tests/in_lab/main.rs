@@ -46,6 +46,7 @@ mod running {
 /// With schedulers that tests start themselves, or none.
 mod starting {
     mod compare;
+    mod facts;
     mod hotplug;
     mod lifecycle;
     mod memory;

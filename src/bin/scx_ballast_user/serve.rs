@@ -8,21 +8,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use crossbeam::channel::{Receiver, Sender};
-use log::{info, warn};
+use log::info;
 use scx_ballast::balancer::{limits, trace_header};
 use scx_ballast::cli::RunArgs;
 use scx_ballast::daemon::announce;
 use scx_ballast::kernel::check::{CheckError, running_scheduler};
 use scx_ballast::machine::Machine;
 use scx_ballast::observe::{self, Answer, Request, Tally, Trace};
+use scx_ballast::user::bpf_facts::BpfFacts;
 use scx_ballast::user::dispatcher::{Dispatcher, Queued, Times};
 use scx_ballast::user::ending::explain;
-use scx_ballast::user::facts::Proc;
 use scx_ballast::user::launch::{PROGRAM, check_machine};
 use scx_ballast::user::places::Places;
 use scx_ballast::user::report::Outside;
 use scx_ballast::user::tick::{Balancing, SAMPLES};
-use scx_ballast::user::worker;
 use scx_stats::prelude::StatsServer;
 use scx_utils::{scx_enums, try_set_rlimit_infinity};
 
@@ -62,7 +61,7 @@ struct Serving<'a> {
     args: &'a RunArgs,
     machine: &'a Machine,
     bpf: BpfScheduler<'a>,
-    dispatcher: Dispatcher<Proc>,
+    dispatcher: Dispatcher<BpfFacts>,
     balancing: Balancing,
     balanced: Tally,
     trace: Option<RefCell<Trace>>,
@@ -85,6 +84,9 @@ impl Serving<'_> {
     fn cycle(&mut self) -> Result<()> {
         let began = now();
         let own_cpu = own_cpu();
+        // While it asks about a task it keeps its CPU (migration is disabled): when its slice ends there, BPF must know
+        // that it has something to do, or that CPU may fall asleep and no other can take it.
+        *self.bpf.nr_scheduled_mut() = 1;
         self.dispatcher.begin(began);
         self.empty_backlog();
         self.ring();
@@ -107,6 +109,7 @@ impl Serving<'_> {
             let wake = &mut self.wake;
             self.dispatcher.overdue(now(), |cpu| wake.push(cpu));
         }
+        self.dispatcher.facts().check()?;
         let pending = (self.backlog.len() + self.wake.len()) as u64;
         self.bpf.notify_complete(pending);
         Ok(())
@@ -123,7 +126,6 @@ impl Serving<'_> {
             exec_runtime: task.exec_runtime,
             weight: task.weight as u32,
             enq_cnt: task.enq_cnt,
-            named_worker: worker::is_name(&task.comm.map(|byte| byte as u8)),
         };
         let placed = self.dispatcher.place(&queued, now());
         // Its own CPU serves its queue when this program leaves it.
@@ -267,12 +269,11 @@ pub fn run(args: &RunArgs) -> Result<()> {
     try_set_rlimit_infinity();
     let limits = limits(args, &machine);
     let header = trace_header(&machine, &limits);
-    let mut facts = Proc::new(args.partial);
-    if !facts.knows_runtime() {
-        warn!("this kernel keeps no CPU times per task (CONFIG_SCHED_INFO): nothing is balanced");
-    }
     let helpers = start_helpers(args)?;
     threads::never_wait_for_io();
+    // What is mapped has to be so before the filter, and /proc is not read once BPF's part is loaded.
+    let facts = BpfFacts::load(args.partial)?;
+    let own = threads::own_threads();
 
     let mut space = MaybeUninit::uninit();
     let slices = args.policy.slice_us * 1000;
@@ -305,7 +306,6 @@ pub fn run(args: &RunArgs) -> Result<()> {
     if let Some(trace) = &mut trace {
         trace.begin(header);
     }
-    let own = threads::own_threads();
     let places = Places::new(&machine);
     let more = (slots, own, trace.is_some());
     let mut serving = Serving {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use log::warn;
-use scx_ballast::user::facts::CpuSet;
+use scx_ballast::user::cpu_set::CpuSet;
 
 /// Its policy; libc does not know it yet.
 const SCHED_EXT: i32 = 7;

@@ -285,17 +285,13 @@ fn gone_before_they_are_placed() {
     });
 }
 
-/// Many read all of /proc beside forks. What it says of the kernel's workers waits for a mutex that each of the readers has
-/// for moments, and in some of these its slice ends: who places tasks must not wait for it. No program is started: there
-/// are other locks that a task may have which starts or ends one, and those are waited for (docs/user-dispatcher.md). They
-/// may be met all the same, seen in two of six runs of half a minute, so this belongs to `make soak`.
+/// Many read all of /proc beside forks and programs that start and end. What it says of a task waits for locks that each of
+/// the readers, and each task that starts or ends a program, has for moments, and in some of these its slice ends: who places
+/// tasks must not wait for them.
 #[test]
 #[ignore = "runs in the lab"]
 fn readers_of_proc() {
-    if !soak(false, true) {
-        return remark("(make soak only)");
-    }
-    let storm = |seconds| {
+    let storm = |seconds: u64| {
         format!(
             "end=$((SECONDS + {seconds}))
              on() {{ [ $SECONDS -lt $end ]; }}
@@ -303,11 +299,12 @@ fn readers_of_proc() {
              count() {{ k=0; while [ $k -lt 3000 ]; do k=$((k + 1)); done; }}
              for i in 1 2 3 4; do while on; do read_all; done & done
              for i in 1 2 3 4; do while on; do for j in 1 2 3 4 5 6; do count & done; wait; done & done
+             for i in 1 2; do while on; do /bin/true; done & done
              wait"
         )
     };
     with_own(&SCHED_USER, |sched| {
-        must(&storm(60));
+        must(&storm(soak(30, 120)));
         sched.assert_well();
     });
 }

@@ -7,6 +7,7 @@ mod world;
 use scx_ballast::policy::balance::{Balancer, Decisions, Move, MoveWhy};
 use scx_ballast::policy::compile::Thresholds;
 use scx_ballast::policy::locality::decide::Decider;
+use scx_ballast::policy::locality::evidence::Standing;
 use scx_ballast::policy::locality::evidence::{MemoryPolicy, NodePages, Sample};
 use scx_ballast::policy::locality::fork::{HomeWhy, fork_home};
 use scx_ballast::policy::locality::places::Places;
@@ -451,6 +452,54 @@ fn the_balancer_splits_a_group_that_is_off_before_it_touches_one_at_home() {
     );
     let slots: Vec<u32> = decisions.moves.iter().map(|decided| decided.slot).collect();
     assert_eq!(slots, [0, 1, 2, 3]);
+}
+
+/// 10 tasks on node 0, none on node 1, and their memory is on node 0.
+#[test]
+fn only_an_excess_that_has_lasted_moves_tasks_away_from_their_memory() {
+    let moved = |standing: Option<Standing>, lasting: &[(u8, u8)]| {
+        let mut world = World::new(&[32, 32], Thresholds::default());
+        let home = world.process(&[100, 0]);
+        (0..10).for_each(|_| {
+            world.task(home, 0);
+        });
+        let (mut obs, _) = world.decide();
+        obs.lasting = lasting.to_vec();
+        if let Some(standing) = standing {
+            let tasks = world.view.tasks.iter_mut();
+            tasks.for_each(|task| task.standing = standing);
+        }
+        let mut decisions = Decisions::default();
+        let (view, limits) = (Some(&world.view), &world.limits.run_time);
+        Balancer::new(world.shape.clone(), 10).decide_with(&obs, view, limits, &mut decisions);
+        decisions.moves.len()
+    };
+    assert_eq!(moved(None, &[]), 0);
+    assert_eq!(moved(None, &[(1, 0)]), 0);
+    // Half of 10, a share of the CPUs each.
+    assert_eq!(moved(None, &[(0, 1)]), 5);
+    // What may not decide does not keep anybody, either.
+    assert_eq!(moved(Some(Standing::FirstTouch), &[]), 5);
+    assert_eq!(moved(Some(Standing::Unstable), &[]), 5);
+}
+
+/// ... and of two nodes without spare the weights are evened out at once.
+#[test]
+fn where_tasks_wait_on_both_nodes_memory_keeps_nobody() {
+    let mut world = World::new(&[4, 4], Thresholds::default());
+    let home = world.process(&[100, 0]);
+    (0..10).for_each(|_| {
+        world.task(home, 0);
+    });
+    (0..4).for_each(|_| {
+        world.task(home, 1);
+    });
+    let (obs, _) = world.decide();
+    let mut decisions = Decisions::default();
+    let (view, limits) = (Some(&world.view), &world.limits.run_time);
+    Balancer::new(world.shape.clone(), 14).decide_with(&obs, view, limits, &mut decisions);
+    let moves = decisions.moves.iter().filter(|one| one.from == 0);
+    assert!(moves.count() > 0, "{decisions:?}");
 }
 
 #[test]

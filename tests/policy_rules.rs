@@ -125,6 +125,7 @@ impl World {
             llcs: counts.clone(),
             tasks: tasks.collect(),
             held: Vec::new(),
+            lasting: Vec::new(),
         }
     }
 

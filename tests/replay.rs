@@ -100,6 +100,7 @@ fn tick(header: &Header) -> TickRecord {
         llcs: vec![4, 0],
         tasks: (0..4).map(task).collect(),
         held: Vec::new(),
+        lasting: Vec::new(),
     };
     let mut engine = Engine::new(header.limits.clone(), header.shape.clone(), 4);
     let decisions = engine.tick(&mut observation).clone();

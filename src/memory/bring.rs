@@ -75,13 +75,13 @@ impl Bringer {
     }
 
     /// Bring up to so many pages of a process to the node `to`, whose kernel id is `node`; those of one part of its
-    /// memory alone, if there is one.
+    /// memory alone, if there is one. It ends sooner when `awaited`.
     pub fn bring<A: AskNodes>(
         &mut self,
         sampler: &mut Sampler<A>,
         (tgid, to, node): (i32, u16, u32),
         (most, within): (u32, Option<Extent>),
-        at_ms: u64,
+        (at_ms, awaited): (u64, &dyn Fn() -> bool),
     ) -> Result<Brought, Unseen> {
         let young = |then: u64| at_ms.saturating_sub(then) <= FORGET_MS;
         self.jobs.retain(|_, job| young(job.at_ms));
@@ -110,6 +110,7 @@ impl Bringer {
             most: room,
             sizes: self.sizes,
             pace: &mut self.pace,
+            awaited,
         };
         moving.go(&mut job.ranges, &mut brought)?;
         brought.finished = job.ranges.is_empty();

@@ -156,7 +156,8 @@ impl Worker {
                 return;
             }
             let clock = ThreadTime::now();
-            let mut report = self.carry_out(order);
+            let awaited = || common.ends.load(Relaxed) || !orders.is_empty();
+            let mut report = self.carry_out(order, &awaited);
             let took_us = clock.elapsed_us();
             match &mut report {
                 Report::Looked { cost_us, .. } | Report::Brought { cost_us, .. } => {
@@ -172,8 +173,8 @@ impl Worker {
         }
     }
 
-    /// What it cost is filled in by the caller.
-    fn carry_out(&mut self, order: Order) -> Report {
+    /// What it cost is filled in by the caller. `awaited`: whether there is something else to do.
+    fn carry_out(&mut self, order: Order, awaited: &dyn Fn() -> bool) -> Report {
         match order {
             Order::Look {
                 tgid,
@@ -198,7 +199,8 @@ impl Worker {
                     Some(node) => {
                         let what = (tgid, to, node);
                         let most = (pages, within);
-                        self.bringer.bring(&mut self.sampler, what, most, at_ms)
+                        let when = (at_ms, awaited);
+                        self.bringer.bring(&mut self.sampler, what, most, when)
                     }
                     None => Err(Unseen::Gone),
                 };

@@ -10,12 +10,13 @@
 //!
 //! Where it is known where memory lies ([`locality`](super::locality::pull)), tasks that get nearer to theirs
 //! come first and those that are where they belong come last (R8): all that was said holds among
-//! tasks of the same kind, and only when nobody of one kind is left does the next have its turn.
+//! tasks of the same kind, and only when nobody of one kind is left does the next have its turn. Those of whom it is known
+//! do not go at all until the excess has lasted (`Observation::lasting`); of two nodes without spare they do.
 //!
 //! Everything is in order of slots and process ids, so the choice depends on the observation alone.
 
 use super::balance::Amount;
-use super::locality::pull::{Pull, pull};
+use super::locality::pull::{Pull, pull, resists};
 use super::locality::view::View;
 use super::observation::{Observation, Shape, TaskObs};
 
@@ -140,6 +141,12 @@ impl Candidates {
         };
         match amount {
             Amount::Tasks(tasks) => {
+                if !obs.lasting.contains(&(from as u8, to as u8)) {
+                    let known = |i: u32| Some((view?, view?.tasks.get(i as usize)?));
+                    let stays =
+                        |i| known(i).is_some_and(|(view, task)| resists(view, task, from, to));
+                    self.pool.retain(|&i| !stays(i));
+                }
                 self.find_groups(obs, to, gladly);
                 self.choose_groups(obs, to, tasks as usize);
             }

@@ -7,12 +7,14 @@
 //! these two nodes for a time that doubles with every such move, from 2 ticks to 64; moves that last
 //! shorten it again.
 //!
-//! Time is counted in ticks, so a replay needs no clock. The result goes into the observation
-//! (`held`), so that the record of a tick contains all that it was decided by.
+//! How long an excess has lasted is counted here as well: short ones do not move tasks away from their memory.
+//!
+//! Time is counted in ticks, so a replay needs no clock. The results go into the observation
+//! (`held`, `lasting`), so that the record of a tick contains all that it was decided by.
 
 use std::collections::VecDeque;
 
-use super::balance::Decisions;
+use super::balance::{Decisions, Outcome};
 use super::locality::view::Step;
 use super::observation::{Observation, Shape};
 
@@ -22,6 +24,11 @@ const REVIEW_TICKS: u64 = 10;
 const REMEMBERED: usize = 1024;
 /// The hold is 2^strikes ticks, for at most so many strikes.
 const MAX_STRIKES: u8 = 6;
+/// An excess has lasted after so many ticks: 5 s of 100 ms, which is what tasks have to stay until memory follows them
+/// ([`MOST_SETTLING_MS`](super::locality::follow::MOST_SETTLING_MS)), so that moving them is no worse than having them stay.
+const LASTING_TICKS: u64 = 50;
+/// ... and after so many when tasks wait on the fuller node: they cannot all be where their memory is.
+const LASTING_WAIT_TICKS: u64 = 10;
 
 /// A move that was asked for.
 #[derive(Debug, Clone, Copy)]
@@ -42,15 +49,38 @@ struct Pair {
     held_until: u64,
 }
 
+/// An excess of one node over another: the first and the last of the ticks in a row that had it; 0: none.
+#[derive(Debug, Clone, Copy, Default)]
+struct Excess {
+    since: u64,
+    last: u64,
+    /// The fuller node had more tasks than CPUs, the last time.
+    waits: bool,
+}
+
+impl Excess {
+    fn has_lasted(self, tick: u64) -> bool {
+        let ticks = match self.waits {
+            true => LASTING_WAIT_TICKS,
+            false => LASTING_TICKS,
+        };
+        self.last > 0 && self.last + 1 == tick && tick >= self.since + ticks
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct History {
     nodes: usize,
+    /// CPUs of each node.
+    weight: Vec<u32>,
     llc_node: Vec<u8>,
     tick: u64,
     past: VecDeque<Past>,
     /// By the lower node times the number of nodes plus the higher.
     pairs: Vec<Pair>,
+    /// By the fuller node times the number of nodes plus the other.
+    excesses: Vec<Excess>,
 }
 
 impl History {
@@ -58,10 +88,12 @@ impl History {
         let nodes = shape.nodes();
         Self {
             nodes,
+            weight: shape.weight.clone(),
             llc_node: shape.llc_node.clone(),
             tick: 0,
             past: VecDeque::with_capacity(REMEMBERED),
             pairs: vec![Pair::default(); nodes * nodes],
+            excesses: vec![Excess::default(); nodes * nodes],
         }
     }
 
@@ -101,12 +133,32 @@ impl History {
             }
         }
         obs.held.clear();
+        obs.lasting.clear();
         for a in 0..self.nodes as u8 {
             for b in 0..self.nodes as u8 {
                 if a != b && self.pair(a, b).held_until > self.tick {
                     obs.held.push((a, b));
                 }
+                let excess = self.excesses[usize::from(a) * self.nodes + usize::from(b)];
+                if excess.has_lasted(self.tick) {
+                    obs.lasting.push((a, b));
+                }
             }
+        }
+    }
+
+    /// Where the average is beyond the limit there is an excess, also if it is over for a moment.
+    fn count_excess(&mut self, decisions: &Decisions) {
+        let tick = self.tick;
+        let verdicts = decisions.verdicts.iter();
+        for pair in verdicts.filter(|pair| pair.outcome != Outcome::Tolerated) {
+            let at = usize::from(pair.from) * self.nodes + usize::from(pair.to);
+            let excess = &mut self.excesses[at];
+            if excess.last == 0 || excess.last + 1 < tick {
+                excess.since = tick;
+            }
+            excess.last = tick;
+            excess.waits = pair.tasks.0 > self.weight[usize::from(pair.from)];
         }
     }
 
@@ -120,6 +172,7 @@ impl History {
 
     /// Remember what this tick decided.
     pub fn remember(&mut self, decisions: &Decisions) {
+        self.count_excess(decisions);
         for decided in &decisions.moves {
             let back = self.past.iter().any(|past| {
                 past.from == decided.to && past.to == decided.from && past.tick < self.tick
@@ -157,7 +210,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::balance::{Move, MoveWhy};
+    use crate::policy::balance::{Move, MoveWhy, Verdict};
     use crate::policy::observation::TaskObs;
 
     fn shape() -> Shape {
@@ -204,6 +257,66 @@ mod tests {
             history.review(&mut obs);
         }
         !obs.held.is_empty()
+    }
+
+    fn excess(outcome: Outcome, tasks: u32) -> Decisions {
+        let verdict = Verdict {
+            from: 1,
+            to: 0,
+            excess: 3,
+            excess_now: 3,
+            tasks: (tasks, 1),
+            outcome,
+        };
+        Decisions {
+            moves: Vec::new(),
+            verdicts: vec![verdict],
+        }
+    }
+
+    /// Ticks with these outcomes and so many tasks on the fuller node, and whether the excess has lasted at each.
+    fn lasting(outcomes: &[Option<Outcome>], tasks: u32) -> Vec<bool> {
+        let mut history = History::new(&shape());
+        let mut obs = Observation::for_shape(&shape(), 0);
+        let mut one = |outcome: &Option<Outcome>| {
+            history.review(&mut obs);
+            if let Some(outcome) = outcome {
+                history.remember(&excess(*outcome, tasks));
+            }
+            assert!(obs.lasting.iter().all(|&pair| pair == (1, 0)));
+            !obs.lasting.is_empty()
+        };
+        outcomes.iter().map(&mut one).collect()
+    }
+
+    #[test]
+    fn an_excess_lasts_after_fifty_ticks_in_a_row() {
+        let ticks = LASTING_TICKS as usize;
+        let nobody = Some(Outcome::NoTask);
+        let found = lasting(&vec![nobody; ticks + 3], 4);
+        assert_eq!(found.iter().filter(|lasts| **lasts).count(), 3);
+        assert!(!found[ticks - 1] && found[ticks]);
+        // For a moment it is over, or somebody else has moved.
+        for other in [Outcome::Over, Outcome::Moved(1), Outcome::Held] {
+            let mut outcomes = vec![nobody; ticks + 1];
+            outcomes[7] = Some(other);
+            assert!(lasting(&outcomes, 4)[ticks], "{other:?}");
+        }
+        // On average it was tolerated, or there was nothing to decide by: it begins anew.
+        for other in [None, Some(Outcome::Tolerated)] {
+            let mut outcomes = vec![nobody; ticks + 9];
+            outcomes[7] = other;
+            let found = lasting(&outcomes, 4);
+            assert!(!found[ticks + 7] && found[ticks + 8], "{other:?}");
+        }
+    }
+
+    /// 4 CPUs.
+    #[test]
+    fn an_excess_with_tasks_that_wait_lasts_sooner() {
+        let ticks = LASTING_WAIT_TICKS as usize;
+        let found = lasting(&vec![Some(Outcome::NoTask); ticks + 1], 5);
+        assert!(!found[ticks - 1] && found[ticks]);
     }
 
     #[test]

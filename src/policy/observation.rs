@@ -145,6 +145,9 @@ pub struct Observation {
     pub tasks: Vec<TaskObs>,
     /// Pairs of nodes between which nothing is moved for now: earlier moves did not last.
     pub held: Vec<(u8, u8)>,
+    /// Pairs, the fuller node first, whose excess has lasted so long that it moves tasks away from their memory as well.
+    #[serde(default)]
+    pub lasting: Vec<(u8, u8)>,
 }
 
 impl Observation {
@@ -157,6 +160,7 @@ impl Observation {
             llcs: vec![0; shape.llc_weight.len()],
             tasks: Vec::with_capacity(tasks),
             held: Vec::with_capacity(nodes * nodes),
+            lasting: Vec::with_capacity(nodes * nodes),
         }
     }
 }

@@ -157,6 +157,7 @@ impl World {
             llcs: counts.clone(),
             tasks: self.tasks.iter().enumerate().map(task).collect(),
             held: Vec::new(),
+            lasting: Vec::new(),
         }
     }
 

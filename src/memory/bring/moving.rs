@@ -2,13 +2,15 @@
 //! Going through a list of address ranges and moving what is elsewhere, several batches in a row.
 //!
 //! Nothing can be done in the middle of a system call, and this thread has looks to take as well, so a call gets as many
-//! pages as move in an eighth of the time that an order may take ([`MOST_US`]): few until it is known how fast the
-//! machine is ([`Pace`]). They should not be fewer than needed either: for every call the kernel has all CPUs
+//! pages as move in an eighth of the time that an order may take when somebody waits ([`MOST_US`]): few until it is known how
+//! fast the machine is ([`Pace`]). They should not be fewer than needed either: for every call the kernel has all CPUs
 //! empty their lists of pages.
 //!
 //! Invariants:
-//! - each page of the list is tried once at most, in order, and never more than was asked for;
-//! - an order takes [`MOST_US`] and one call of the kernel at most, and always gets something done;
+//! - each page of the list is tried once at most, call by call in order and in each call the last one first, and never
+//!   more than was asked for;
+//! - an order takes [`MOST_US`] while somebody waits, else [`MOST_ALONE_US`], and one call of the kernel at most, and always
+//!   gets something done;
 //! - what ends an order early is left on the list.
 
 use std::collections::VecDeque;
@@ -20,12 +22,12 @@ use super::super::orders::{Brought, Unseen};
 use super::super::procfs::why;
 use super::super::scan::{self, Found, Region};
 use super::super::{orders, pages};
-use crate::policy::locality::follow::MOST_US;
+use crate::policy::locality::follow::{MOST_ALONE_US, MOST_US};
 
 /// Pages that are looked at for one that may be brought.
 const LOOKS_PER_PAGE: u64 = 16;
-/// Pages of a call: at least those of a huge page.
-const LEAST_PACE: u64 = 512;
+/// Pages of a call: at least those of two huge pages.
+const LEAST_PACE: u64 = 1024;
 const LARGEST_PACE: u64 = 4096;
 /// So many pages are looked at in one go, though fewer are missing to those of a call.
 const LEAST_WINDOW: u64 = 128;
@@ -119,7 +121,7 @@ struct Left {
     /// Pages that may be tried, and looked at.
     pages: u64,
     looks: u64,
-    ends_us: u64,
+    began_us: u64,
 }
 
 impl Left {
@@ -142,6 +144,8 @@ pub struct Moving<'a, M> {
     pub most: u64,
     pub sizes: Sizes,
     pub pace: &'a mut Pace,
+    /// Whether somebody waits for the end.
+    pub awaited: &'a dyn Fn() -> bool,
 }
 
 impl<M: Memory> Moving<'_, M> {
@@ -154,18 +158,26 @@ impl<M: Memory> Moving<'_, M> {
         let mut left = Left {
             pages: self.most,
             looks: self.most.saturating_mul(LOOKS_PER_PAGE),
-            ends_us: self.memory.now_us().saturating_add(MOST_US),
+            began_us: self.memory.now_us(),
         };
         while !left.is_over() && !ranges.is_empty() {
-            let chosen = self.gather(ranges, &mut left, brought)?;
+            let mut chosen = self.gather(ranges, &mut left, brought)?;
+            // Who goes upwards through this memory meanwhile waits once for the page where it comes upon the call,
+            // and not behind it for one page after the other.
+            chosen.reverse();
             if !chosen.is_empty() {
                 self.move_all(&chosen, brought)?;
             }
-            if self.memory.now_us() >= left.ends_us {
+            if self.time_is_over(&left) {
                 break;
             }
         }
         Ok(())
+    }
+
+    fn time_is_over(&mut self, left: &Left) -> bool {
+        let took_us = self.memory.now_us().saturating_sub(left.began_us);
+        took_us >= MOST_ALONE_US || took_us >= MOST_US && (self.awaited)()
     }
 
     /// What is elsewhere, up to the pages of a call; the list goes on behind it.
@@ -197,7 +209,7 @@ impl<M: Memory> Moving<'_, M> {
                 Some(range) if up_to < end => range.0 = up_to,
                 _ => drop(ranges.pop_front()),
             }
-            if self.memory.now_us() >= left.ends_us {
+            if self.time_is_over(left) {
                 break;
             }
         }

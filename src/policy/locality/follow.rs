@@ -10,7 +10,8 @@
 //!
 //! An order is of several batches: what is in the purse, but not more than is left of the stage (below), and at first
 //! no more than one batch and as much again as has moved already, so that a process of whom nothing can be moved costs little.
-//! Whoever carries it out stops after [`MOST_US`], and what was not tried goes back into the purse.
+//! Whoever carries it out stops after [`MOST_US`] if a look waits, else after [`MOST_ALONE_US`], and what was not tried
+//! goes back into the purse.
 //!
 //! After an eighth of the memory the process is looked at again, and then whenever as much again has moved as all before
 //! that helped: looks are dear, and at most half of what moved can be in vain. If its local share has not grown by a
@@ -20,8 +21,8 @@
 //!
 //! To a process that runs on several nodes parts of its memory are brought, those that are worked on from one of them
 //! ([`extents`](super::extents)). For memory that all of its tasks use alike it makes no difference which part of it is
-//! where. While most of what its tasks touch is elsewhere it is looked at every [`LOOK_MS`], so that such parts
-//! are found. A part that the kernel refused more of than it moved counts as an attempt that did not help.
+//! where. While less than three quarters of what its tasks touch is near it is looked at every [`LOOK_MS`], so that such
+//! parts are found; ever more rarely while there are none. A part that the kernel refused more of than it moved counts as an attempt that did not help.
 //!
 //! Never brought is memory that was placed or preferred by a memory policy or a cpuset.
 //!
@@ -51,6 +52,9 @@ pub const MOST_ATTEMPTS: u8 = 4;
 pub const REST_MS: u64 = 30_000;
 /// A process on several nodes that is far from what it works on is looked at so often.
 pub const LOOK_MS: u64 = 1_000;
+/// ... so many times; then half as often after as many more, and so on, so many times.
+const LOOKS_IN_VAIN: u32 = 16;
+const MOST_PAUSES: u32 = 6;
 /// Part of the memory, in permille, after which it is first looked whether it helps.
 const STAGE: u64 = 125;
 /// The local share has grown by one part in so many of what was moved at least, or it did not help.
@@ -66,8 +70,10 @@ const LEAST_BATCH: u64 = 512;
 const LARGEST_BATCH: u64 = 2048;
 /// Batches of an order: with ticks of 100 ms more than can be moved in [`MOST_US`].
 pub const MOST_BATCHES: u64 = 16;
-/// An order is carried out for so long at most, in us of time, and the rest of it left: meanwhile nobody is looked at.
+/// An order is carried out for so long at most, in us of time, and the rest of it left, when a process is to be looked at.
 pub const MOST_US: u64 = 50_000;
+/// ... and when nobody is: by then tasks may be elsewhere.
+pub const MOST_ALONE_US: u64 = 1_000_000;
 
 /// A process at a tick. Those of whom no task was active are left out, and stay as they were.
 #[derive(Debug, Clone, Copy)]
@@ -149,8 +155,9 @@ struct State {
     run: Option<Run>,
     rests_until_ms: u64,
     attempts: u8,
-    /// When a look for touches was asked for.
+    /// When a look for touches was asked for, and how often since a part was found.
     asked_ms: u64,
+    in_vain: u32,
     /// Local share and node of the last attempt.
     tried: (u16, u16),
 }
@@ -414,6 +421,7 @@ impl State {
             within: Some(part),
         };
         if let Some(run) = self.run {
+            self.in_vain = 0;
             return run.within.map(goal);
         }
         let rests = now_ms < self.rests_until_ms || self.attempts >= MOST_ATTEMPTS;
@@ -425,10 +433,13 @@ impl State {
             touched,
             far,
         } = process.finding;
-        let is_far = touched as usize >= LEAST_TOUCHES && far * 2 > touched;
+        let near = 1000 * u64::from(touched.saturating_sub(far)) / u64::from(touched.max(1));
+        let is_far = touched as usize >= LEAST_TOUCHES && near < BEGIN_BELOW.into();
         let asked_ms = self.asked_ms.max(process.sampled_ms);
-        if is_far && now_ms.saturating_sub(asked_ms) >= LOOK_MS {
+        let pause_ms = LOOK_MS << (self.in_vain / LOOKS_IN_VAIN).min(MOST_PAUSES);
+        if is_far && now_ms.saturating_sub(asked_ms) >= pause_ms {
             self.asked_ms = now_ms;
+            self.in_vain = self.in_vain.saturating_add(1);
             wishes.push(Wish::Look { tgid: process.tgid });
         }
         extent.map(goal)

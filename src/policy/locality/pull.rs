@@ -27,6 +27,12 @@ pub enum Pull {
     GoesHome,
 }
 
+/// Whether it is known that the task is better left where it is. The balancer moves such a task only when the excess has
+/// lasted: most do not, and its memory would take longer to follow it.
+pub fn resists(view: &View, task: &TaskView, from: usize, to: usize) -> bool {
+    task.standing == Standing::Known && pull(view, task, from, to) == Pull::Stays
+}
+
 /// How gladly the task goes from one node to another.
 pub fn pull(view: &View, task: &TaskView, from: usize, to: usize) -> Pull {
     let is_home = |node: usize| task.nodes >> node & 1 == 1;

@@ -74,6 +74,8 @@ impl Memory for &mut Fake {
 
     fn bring(&mut self, addresses: &[usize], node: i32, status: &mut [i32]) -> io::Result<bool> {
         self.calls.push(addresses.len());
+        // Downwards.
+        assert!(addresses.is_sorted_by(|a, b| a > b));
         for (status, &address) in status.iter_mut().zip(addresses) {
             let page = address as u64 / PAGE;
             *self.tried.entry(page).or_default() += 1;
@@ -102,7 +104,17 @@ impl Memory for &mut Fake {
     }
 }
 
+/// Somebody waits.
 fn order(fake: &mut Fake, pace: &mut Pace, ranges: &mut VecDeque<Range>, most: u64) -> Brought {
+    order_while(fake, pace, ranges, (most, &|| true))
+}
+
+fn order_while(
+    fake: &mut Fake,
+    pace: &mut Pace,
+    ranges: &mut VecDeque<Range>,
+    (most, awaited): (u64, &dyn Fn() -> bool),
+) -> Brought {
     let mut brought = Brought::default();
     let mut moving = Moving {
         memory: fake,
@@ -113,6 +125,7 @@ fn order(fake: &mut Fake, pace: &mut Pace, ranges: &mut VecDeque<Range>, most: u
             huge: 512 * PAGE,
         },
         pace,
+        awaited,
     };
     moving.go(ranges, &mut brought).unwrap();
     brought
@@ -153,6 +166,24 @@ fn a_slow_machine_gets_one_short_call_at_a_time() {
         assert_eq!(brought.moved, LEAST_PACE as u32);
         assert_eq!(ranges[0].0, n * LEAST_PACE * PAGE);
     }
+}
+
+/// 0.1 ms a page: a call takes 102 ms.
+#[test]
+fn while_nobody_waits_an_order_goes_on_for_a_second() {
+    let mut fake = Fake::small(0..40_000);
+    fake.ns_per_page = 100_000;
+    let (mut pace, mut ranges) = (Pace::default(), pages(0, 40_000));
+    let brought = order_while(&mut fake, &mut pace, &mut ranges, (20_000, &|| false));
+    assert_eq!(brought.moved, 10 * LEAST_PACE as u32);
+    // Somebody comes when three calls have been made.
+    let asked = std::cell::Cell::new(0);
+    let comes = || asked.replace(asked.get() + 1) >= 4;
+    let brought = order_while(&mut fake, &mut pace, &mut ranges, (20_000, &comes));
+    assert_eq!(brought.moved, 3 * LEAST_PACE as u32);
+    // All of a small order.
+    let brought = order_while(&mut fake, &mut pace, &mut ranges, (2_000, &|| false));
+    assert_eq!(brought.moved, 2_000);
 }
 
 /// 2 us a page: 50 ms are 25000 pages, of which no call takes more than a quarter of the time.
@@ -212,6 +243,7 @@ fn a_huge_page_is_one_piece() {
             huge: 512 * PAGE,
         },
         pace: &mut Pace::default(),
+        awaited: &|| true,
     };
     let small = Region::new(0x1000, 0x3000, false);
     // Begins in the middle of one, and ends in the middle of another.
@@ -326,6 +358,7 @@ fn the_kernel_finds_pages_beyond_2_gib() {
             huge: 512 * size,
         },
         pace: &mut Pace::default(),
+        awaited: &|| true,
     };
     let went = moving.go(&mut ranges, &mut brought);
     // SAFETY: from above, and nothing refers to it.

@@ -407,11 +407,41 @@ fn on_several_nodes_it_is_looked_at_while_it_is_far() {
     assert_eq!(tick(&mut follow, 2_000, spread(None, 1_500)), []);
     assert_eq!(tick(&mut follow, 2_500, spread(None, 1_500)), [look]);
     let mut near = spread(None, 0);
-    near.finding.far = 10;
+    // Three quarters are near.
+    near.finding.far = 5;
     assert_eq!(tick(&mut follow, 9_000, near), []);
     let mut few = spread(None, 0);
     (few.finding.touched, few.finding.far) = (7, 7);
     assert_eq!(tick(&mut follow, 9_000, few), []);
+    let mut half = spread(None, 0);
+    half.finding.far = 6;
+    assert_eq!(tick(&mut follow, 9_000, half), [look]);
+}
+
+/// Memory that all threads use alike stays where it is, and half of it is elsewhere for good.
+#[test]
+fn looks_that_find_no_part_become_rare() {
+    let mut follow = Follow::new(8192, 0);
+    let mut looks = |seconds: std::ops::Range<u64>| {
+        let looks = |at: u64| tick(&mut follow, at * 1000, spread(None, 0)).len();
+        seconds.map(looks).sum::<usize>()
+    };
+    // 16 at every second, 16 at every other and so on; in the end one in 64 seconds.
+    assert_eq!(looks(1..17), 16);
+    assert_eq!(looks(17..49), 16);
+    looks(49..2_000);
+    assert_eq!(looks(2_000..8_400), 100);
+    // A part was found and gone through: there may be more.
+    tick(&mut follow, 9_000_000, spread(Some(PART), 9_000_000));
+    let last = Batch {
+        moved: 1000,
+        finished: true,
+        ..Batch::default()
+    };
+    tick(&mut follow, 9_000_100, spread(Some(PART), 9_000_000));
+    follow.brought(7, 9_000_200, Some(last));
+    let again = |at: u64| tick(&mut follow, at * 1000, spread(None, 0)).len();
+    assert_eq!((9_100..9_110).map(again).sum::<usize>(), 10);
 }
 
 #[test]

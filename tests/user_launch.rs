@@ -2,6 +2,7 @@
 //! `scx_ballast --dispatcher user` becomes the program beside it only if that is of the same build.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,9 +32,16 @@ fn program(folder: &Path, script: &str) -> PathBuf {
     other
 }
 
+/// A child that another test has just forked may still hold a program open for writing.
 fn launch(own: &Path) -> (String, Option<i32>) {
-    let output = Command::new(own).args(["--dispatcher", "user"]).output();
-    let output = output.unwrap();
+    let output = loop {
+        match Command::new(own).args(["--dispatcher", "user"]).output() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                sleep(Duration::from_millis(10));
+            }
+            output => break output.unwrap(),
+        }
+    };
     let said = String::from_utf8(output.stderr).unwrap();
     (said, output.status.code())
 }

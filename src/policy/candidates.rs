@@ -135,14 +135,12 @@ impl Candidates {
         if !reaches(reach) {
             return &self.chosen;
         }
-        let gladly = |i: u32| {
-            let known = view.and_then(|view| Some((view, view.tasks.get(i as usize)?)));
-            known.map_or(Pull::Neutral, |(view, task)| pull(view, task, from, to))
-        };
+        let known = |i: u32| Some((view?, view?.tasks.get(i as usize)?));
+        let gladly =
+            |i: u32| known(i).map_or(Pull::Neutral, |(view, task)| pull(view, task, from, to));
         match amount {
             Amount::Tasks(tasks) => {
                 if !obs.lasting.contains(&(from as u8, to as u8)) {
-                    let known = |i: u32| Some((view?, view?.tasks.get(i as usize)?));
                     let stays =
                         |i| known(i).is_some_and(|(view, task)| resists(view, task, from, to));
                     self.pool.retain(|&i| !stays(i));

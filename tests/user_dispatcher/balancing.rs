@@ -7,15 +7,21 @@ use scx_ballast::user::tick::Balancing;
 
 use crate::world::{MS, World};
 
-#[test]
-fn an_imbalance_is_evened_out_by_wishes_and_replays() {
+/// Tasks 10 to 13 run on CPUs 0 to 3, which are node 0.
+fn four_on_one_node() -> (World, Balancing) {
     let mut world = World::small();
-    let mut balancing = Balancing::new(&Shape::of(&world.machine), &world.limits, 100);
+    let balancing = Balancing::new(&Shape::of(&world.machine), &world.limits, 100);
     for pid in 10..14 {
         let cpu = pid as u32 - 10;
         world.with(pid, |task| task.cpu = cpu);
         world.wake(pid);
     }
+    (world, balancing)
+}
+
+#[test]
+fn an_imbalance_is_evened_out_by_wishes_and_replays() {
+    let (mut world, mut balancing) = four_on_one_node();
     let mut records = vec![Record::Header(world.header())];
     let mut visits = Vec::new();
     for _ in 0..5 {
@@ -62,12 +68,8 @@ fn an_imbalance_is_evened_out_by_wishes_and_replays() {
 /// A change of affinity that was not told is seen before a move is decided.
 #[test]
 fn confined_hogs_are_not_asked_to_move() {
-    let mut world = World::small();
-    let mut balancing = Balancing::new(&Shape::of(&world.machine), &world.limits, 100);
+    let (mut world, mut balancing) = four_on_one_node();
     for pid in 10..14 {
-        let cpu = pid as u32 - 10;
-        world.with(pid, |task| task.cpu = cpu);
-        world.wake(pid);
         world.with(pid, |task| task.cpus = Some(vec![0, 1, 2, 3]));
     }
     for _ in 0..5 {

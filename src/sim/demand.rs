@@ -20,8 +20,9 @@ struct Asks {
 #[derive(Debug)]
 pub struct Demand {
     by_cpu: Vec<Asks>,
-    /// CPUs whose tasks ask for anything.
-    asking: Vec<usize>,
+    /// CPUs whose tasks ask for anything, each with the nodes that they ask, bit n for node n: all of them are gone through
+    /// for every change.
+    asking: Vec<(u64, usize)>,
     /// By node, in millionths of a task that does nothing but wait for memory.
     by_node: Vec<u64>,
     /// Bit n: node n's demand has changed.
@@ -60,11 +61,13 @@ impl Demand {
         asks.intensity = intensity;
         asks.shares.extend_from_slice(shares);
         asks.at = self.asking.len();
-        self.asking.push(cpu);
+        let mut nodes = 0;
         for &(node, share) in shares {
             self.by_node[node] += part(intensity, share);
-            self.changed |= 1 << node;
+            nodes |= 1 << node;
         }
+        self.asking.push((nodes, cpu));
+        self.changed |= nodes;
     }
 
     /// ... no longer.
@@ -75,13 +78,13 @@ impl Demand {
         }
         for &(node, share) in &asks.shares {
             self.by_node[node] -= part(asks.intensity, share);
-            self.changed |= 1 << node;
         }
         asks.intensity = 0;
         asks.shares.clear();
         let at = asks.at;
-        self.asking.swap_remove(at);
-        if let Some(&moved) = self.asking.get(at) {
+        let (nodes, _) = self.asking.swap_remove(at);
+        self.changed |= nodes;
+        if let Some(&(_, moved)) = self.asking.get(at) {
             self.by_cpu[moved].at = at;
         }
     }
@@ -92,11 +95,8 @@ impl Demand {
         if changed == 0 {
             return;
         }
-        let asking = self.asking.iter().copied();
-        into.extend(asking.filter(|&cpu| {
-            let mut shares = self.by_cpu[cpu].shares.iter();
-            shares.any(|&(node, _)| changed >> node & 1 == 1)
-        }));
+        let asking = self.asking.iter();
+        into.extend(asking.filter_map(|&(nodes, cpu)| (nodes & changed != 0).then_some(cpu)));
     }
 
     /// Nobody asks for anything.

@@ -9,6 +9,7 @@
 //! | module | concern |
 //! |---|---|
 //! | [`clock`] | time, and events in order |
+//! | `timers` | ... and those whose time changes |
 //! | [`hardware`] | the modelled machine and its few parameters: how fast a task gets on where |
 //! | `demand` | what running tasks ask of the nodes' memory |
 //! | `idle` | sets of CPUs |
@@ -63,6 +64,7 @@ mod still;
 mod stuck;
 pub mod sweep;
 mod task;
+mod timers;
 pub mod workload;
 pub mod world;
 

@@ -116,11 +116,8 @@ fn asleep(waits: &str) -> String {
 /// What happens.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event {
-    /// The phase of the task on the CPU ends, if the CPU's speed has not changed since.
-    Phase {
-        cpu: usize,
-        speeds: u32,
-    },
+    /// The phase of the task on the CPU ends.
+    Phase(usize),
     /// The slice of the task on the CPU ends, if it is the same one.
     Slice {
         cpu: usize,
@@ -150,8 +147,6 @@ pub(super) struct Cpu {
     pub watched: bool,
     /// Counts tasks that came here, to tell an old slice's end from a new one's.
     pub run: u32,
-    /// Counts speeds, for the same reason.
-    pub speeds: u32,
     /// Of the task's phase, in millionths.
     pub speed: u64,
     /// Up to when its work is accounted for.
@@ -222,7 +217,7 @@ impl<'a> World<'a> {
             sets: sets
                 .map(|set| CpuSet::of(cpus, set.iter().copied()))
                 .collect(),
-            events: Events::default(),
+            events: Events::new(cpus, Event::Phase),
             random,
             pace,
             tasks: Vec::new(),
@@ -323,9 +318,9 @@ impl<'a> World<'a> {
     fn happen(&mut self, event: Event) {
         match event {
             event if self.leaves_out(event) => {}
-            Event::Phase { cpu, speeds } if self.cpus[cpu].speeds == speeds => self.phase_ends(cpu),
+            Event::Phase(cpu) => self.phase_ends(cpu),
             Event::Slice { cpu, run } if self.cpus[cpu].run == run => self.slice_ends(cpu),
-            Event::Phase { .. } | Event::Slice { .. } => {}
+            Event::Slice { .. } => {}
             Event::Busy(task) => self.stop_spinning(task),
             Event::Behind(cpu) => self.tick_behind(cpu),
             Event::Wake(task) => {
@@ -390,14 +385,13 @@ impl<'a> World<'a> {
         self.account_work(cpu);
         let at = &mut self.cpus[cpu];
         at.speed = speed;
-        at.speeds += 1;
         if self.tasks[id].spins {
+            self.events.cancel(cpu);
             return;
         }
         let left = u128::from(self.tasks[id].left.unwrap_or(0));
         let takes = (left * u128::from(ONE)).div_ceil(u128::from(speed)) as u64;
-        let (ends, speeds) = (at.worked_until + takes, at.speeds);
-        self.events.announce(ends, Event::Phase { cpu, speeds });
+        self.events.set(cpu, at.worked_until + takes);
     }
 
     /// What the CPU's task has got done in its phase since that was last looked at.

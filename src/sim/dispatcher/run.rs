@@ -61,7 +61,7 @@ impl World<'_> {
         assert_eq!(at.task.take(), Some(id), "who leaves CPU {cpu}");
         // What was announced for it means nobody any more.
         at.run += 1;
-        at.speeds += 1;
+        self.events.cancel(cpu);
         self.busy -= 1;
         self.set_idle(cpu, true);
     }

@@ -34,7 +34,10 @@ pub fn lock_memory() {
 pub fn lock_present() {
     // SAFETY: flags only; a failure leaves everything as it was.
     if unsafe { libc::mlockall(libc::MCL_CURRENT) } != 0 {
-        debug!("cannot lock memory before the scheduler is loaded: {}", io::Error::last_os_error());
+        debug!(
+            "cannot lock memory before the scheduler is loaded: {}",
+            io::Error::last_os_error()
+        );
     }
 }
 

@@ -291,8 +291,8 @@ fn prepare<'a>(
     Serving {
         args,
         machine,
-        balancing: Balancing::new(&places.shape, &limits, slots),
-        dispatcher: Dispatcher::new(places, limits, times, facts, more),
+        balancing: Balancing::new(&places.shape, limits, slots),
+        dispatcher: Dispatcher::new(places, limits.clone(), times, facts, more),
         balanced: Tally::default(),
         trace: trace.map(RefCell::new),
         backlog: VecDeque::with_capacity(1024),
@@ -315,19 +315,20 @@ pub fn run(args: &RunArgs) -> Result<()> {
     check_machine(&machine)?;
     try_set_rlimit_infinity();
     let limits = limits(args, &machine);
-    // The server ends with this.
+    // The statistics server ends with them.
     let mut helpers = start_helpers(args)?;
     threads::never_wait_for_io();
     // What is mapped has to be so before the filter.
     let facts = BpfFacts::load(args.partial)?;
     let mut serving = prepare(args, &machine, &limits, &mut helpers, facts);
+    let (answers, requests) = helpers.server.channels();
+    // scx_rustland_core locks all memory after it has attached its part. What is there by now it then finds locked.
     lock_present();
 
     let mut space = MaybeUninit::uninit();
     let mut bpf = attach(args, &mut space)?;
     serving.start_up = started.elapsed();
     threads::be_ordinary(args.partial)?;
-    let (answers, requests) = helpers.server.channels();
     serve(&mut serving, &mut bpf, &requests, &answers)?;
     end(serving, bpf, &helpers.restart)
 }

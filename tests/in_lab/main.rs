@@ -45,6 +45,7 @@ mod running {
 
 /// With schedulers that tests start themselves, or none.
 mod starting {
+    mod attach;
     mod compare;
     mod facts;
     mod hotplug;

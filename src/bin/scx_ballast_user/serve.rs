@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use crossbeam::channel::{Receiver, Sender};
+use libbpf_rs::OpenObject;
 use log::info;
 use scx_ballast::balancer::{limits, trace_header};
 use scx_ballast::cli::RunArgs;
 use scx_ballast::daemon::announce;
 use scx_ballast::kernel::check::{CheckError, running_scheduler};
+use scx_ballast::locked::lock_present;
 use scx_ballast::machine::Machine;
 use scx_ballast::observe::{self, Answer, Request, Tally, Trace};
+use scx_ballast::policy::compile::Limits;
 use scx_ballast::user::bpf_facts::BpfFacts;
 use scx_ballast::user::dispatcher::{Dispatcher, Queued, Times};
 use scx_ballast::user::ending::explain;
@@ -56,11 +59,11 @@ fn own_cpu() -> u32 {
     unsafe { libc::sched_getcpu() }.max(0) as u32
 }
 
-/// Everything while it runs.
+/// Everything that BPF's part is served with. It is there before that is attached: from then on whoever becomes ready to
+/// run waits for it.
 struct Serving<'a> {
     args: &'a RunArgs,
     machine: &'a Machine,
-    bpf: BpfScheduler<'a>,
     dispatcher: Dispatcher<BpfFacts>,
     balancing: Balancing,
     balanced: Tally,
@@ -81,18 +84,18 @@ struct Serving<'a> {
 
 impl Serving<'_> {
     /// One call of BPF for this program: place what is queued, and what else is due.
-    fn cycle(&mut self) -> Result<()> {
+    fn cycle(&mut self, bpf: &mut BpfScheduler<'_>) -> Result<()> {
         let began = now();
         let own_cpu = own_cpu();
         // While it asks about a task it keeps its CPU (migration is disabled): when its slice ends there, BPF must know
         // that it has something to do, or that CPU may fall asleep and no other can take it.
-        *self.bpf.nr_scheduled_mut() = 1;
+        *bpf.nr_scheduled_mut() = 1;
         self.dispatcher.begin(began);
-        self.empty_backlog();
-        self.ring();
+        self.empty_backlog(bpf);
+        self.ring(bpf);
         for _ in 0..BATCH {
-            match self.bpf.dequeue_task() {
-                Ok(Some(task)) => self.place(&task, own_cpu),
+            match bpf.dequeue_task() {
+                Ok(Some(task)) => self.place(bpf, &task, own_cpu),
                 Ok(None) => break,
                 Err(errno) => anyhow::bail!("reading the queued tasks: error {errno}"),
             }
@@ -111,11 +114,11 @@ impl Serving<'_> {
         }
         self.dispatcher.facts().check()?;
         let pending = (self.backlog.len() + self.wake.len()) as u64;
-        self.bpf.notify_complete(pending);
+        bpf.notify_complete(pending);
         Ok(())
     }
 
-    fn place(&mut self, task: &QueuedTask, own_cpu: u32) {
+    fn place(&mut self, bpf: &mut BpfScheduler<'_>, task: &QueuedTask, own_cpu: u32) {
         let queued = Queued {
             pid: task.pid,
             cpu: task.cpu.max(0) as u32,
@@ -132,24 +135,25 @@ impl Serving<'_> {
         if placed.cpu != own_cpu && !self.wake.contains(&placed.cpu) {
             self.wake.push(placed.cpu);
         }
-        self.dispatch(DispatchedTask {
+        let task = DispatchedTask {
             cpu: placed.cpu as i32,
             slice_ns: placed.slice_ns,
             vtime: placed.vtime,
             enq_cnt: ANY_TURN,
             ..DispatchedTask::new(task)
-        });
+        };
+        self.dispatch(bpf, task);
     }
 
-    fn dispatch(&mut self, task: DispatchedTask) {
-        if !self.backlog.is_empty() || self.bpf.dispatch_task(&task).is_err() {
+    fn dispatch(&mut self, bpf: &mut BpfScheduler<'_>, task: DispatchedTask) {
+        if !self.backlog.is_empty() || bpf.dispatch_task(&task).is_err() {
             self.backlog.push_back(task);
         }
     }
 
-    fn empty_backlog(&mut self) {
+    fn empty_backlog(&mut self, bpf: &mut BpfScheduler<'_>) {
         while let Some(task) = self.backlog.pop_front() {
-            if self.bpf.dispatch_task(&task).is_err() {
+            if bpf.dispatch_task(&task).is_err() {
                 self.backlog.push_front(task);
                 return;
             }
@@ -158,16 +162,17 @@ impl Serving<'_> {
 
     /// Wake CPUs: BPF wakes the CPU that a task is given to, so a thread that always sleeps is given to it, of
     /// which there is nothing else to carry out.
-    fn ring(&mut self) {
+    fn ring(&mut self, bpf: &mut BpfScheduler<'_>) {
         for cpu in std::mem::take(&mut self.wake) {
-            self.dispatch(DispatchedTask {
+            let task = DispatchedTask {
                 pid: self.bell,
                 cpu: cpu as i32,
                 flags: 0,
                 slice_ns: self.args.policy.slice_us * 1000,
                 vtime: 0,
                 enq_cnt: ANY_TURN,
-            });
+            };
+            self.dispatch(bpf, task);
         }
     }
 
@@ -194,7 +199,7 @@ impl Serving<'_> {
         self.balanced.count(decisions, began.elapsed());
     }
 
-    fn answer(&mut self, request: Request) -> Answer {
+    fn answer(&mut self, bpf: &mut BpfScheduler<'_>, request: Request) -> Answer {
         match request {
             Request::Stats => Answer::Stats(Box::new(self.dispatcher.report(
                 &self.balancing,
@@ -203,7 +208,7 @@ impl Serving<'_> {
                 Outside {
                     now: now(),
                     start_up: self.start_up,
-                    by_bpf: *self.bpf.nr_kernel_dispatches_mut(),
+                    by_bpf: *bpf.nr_kernel_dispatches_mut(),
                 },
             ))),
             Request::Move { pid, node } => {
@@ -260,6 +265,48 @@ fn start_helpers(args: &RunArgs) -> Result<Helpers> {
     Ok(helpers)
 }
 
+/// What the loop needs, with all its memory. Nothing of BPF is loaded yet but `facts`. The statistics server stays with
+/// `helpers`, whose owner keeps it to the end.
+fn prepare<'a>(
+    args: &'a RunArgs,
+    machine: &'a Machine,
+    limits: &Limits,
+    helpers: &mut Helpers,
+    facts: BpfFacts,
+) -> Serving<'a> {
+    let slots = args.max_tasks as usize;
+    let times = Times {
+        slice_ns: args.policy.slice_us * 1000,
+        slice_min_ns: args.policy.slice_min_us.min(args.policy.slice_us) * 1000,
+        newborn_ns: args.policy.newborn_ms * 1_000_000,
+        newborn_work_ns: args.policy.newborn_work_us * 1000,
+    };
+    let mut trace = helpers.trace.take();
+    if let Some(trace) = &mut trace {
+        trace.begin(trace_header(machine, limits));
+    }
+    let places = Places::new(machine);
+    // /proc is not read any more once BPF's part is loaded.
+    let more = (slots, threads::own_threads(), trace.is_some());
+    Serving {
+        args,
+        machine,
+        balancing: Balancing::new(&places.shape, limits, slots),
+        dispatcher: Dispatcher::new(places, limits.clone(), times, facts, more),
+        balanced: Tally::default(),
+        trace: trace.map(RefCell::new),
+        backlog: VecDeque::with_capacity(1024),
+        wake: Vec::with_capacity(1024),
+        bell: helpers.bell,
+        visits: helpers.visits.clone(),
+        beat_ns: helpers.beat.as_nanos() as u64,
+        next_sample: 0,
+        samples: 0,
+        start_up: Duration::ZERO,
+        wakeup: scx_enums.SCX_ENQ_WAKEUP,
+    }
+}
+
 /// `scx_ballast --dispatcher user [FLAGS]`.
 pub fn run(args: &RunArgs) -> Result<()> {
     let started = Instant::now();
@@ -268,84 +315,60 @@ pub fn run(args: &RunArgs) -> Result<()> {
     check_machine(&machine)?;
     try_set_rlimit_infinity();
     let limits = limits(args, &machine);
-    let header = trace_header(&machine, &limits);
-    let helpers = start_helpers(args)?;
+    // The statistics server ends with them.
+    let mut helpers = start_helpers(args)?;
     threads::never_wait_for_io();
-    // What is mapped has to be so before the filter, and /proc is not read once BPF's part is loaded.
+    // What is mapped has to be so before the filter.
     let facts = BpfFacts::load(args.partial)?;
-    let own = threads::own_threads();
+    let mut serving = prepare(args, &machine, &limits, &mut helpers, facts);
+    let (answers, requests) = helpers.server.channels();
+    // scx_rustland_core locks all memory after it has attached its part. What is there by now it then finds locked.
+    lock_present();
 
     let mut space = MaybeUninit::uninit();
-    let slices = args.policy.slice_us * 1000;
-    let bpf = BpfScheduler::init(
-        &mut space,
+    let mut bpf = attach(args, &mut space)?;
+    serving.start_up = started.elapsed();
+    threads::be_ordinary(args.partial)?;
+    serve(&mut serving, &mut bpf, &requests, &answers)?;
+    end(serving, bpf, &helpers.restart)
+}
+
+/// Load BPF's part and attach it. From then on this thread gets no new memory from the kernel, and tasks wait for it.
+fn attach<'a>(args: &RunArgs, space: &'a mut MaybeUninit<OpenObject>) -> Result<BpfScheduler<'a>> {
+    BpfScheduler::init(
+        space,
         args.libbpf.clone().into_bpf_open_opts(),
         args.exit_dump_len,
         args.partial,
         args.verbose > 1,
         false,
         false,
-        slices,
+        args.policy.slice_us * 1000,
         PROGRAM,
     )
     .map_err(|err| match running_scheduler() {
         // Another one was quicker than our check.
         Some(ops) if !ops.starts_with(PROGRAM) => CheckError::AnotherScheduler { ops }.into(),
         _ => err,
-    })?;
-    threads::be_ordinary(args.partial)?;
-
-    let slots = args.max_tasks as usize;
-    let times = Times {
-        slice_ns: slices,
-        slice_min_ns: args.policy.slice_min_us.min(args.policy.slice_us) * 1000,
-        newborn_ns: args.policy.newborn_ms * 1_000_000,
-        newborn_work_ns: args.policy.newborn_work_us * 1000,
-    };
-    let mut trace = helpers.trace;
-    if let Some(trace) = &mut trace {
-        trace.begin(header);
-    }
-    let places = Places::new(&machine);
-    let more = (slots, own, trace.is_some());
-    let mut serving = Serving {
-        args,
-        machine: &machine,
-        bpf,
-        balancing: Balancing::new(&places.shape, &limits, slots),
-        dispatcher: Dispatcher::new(places, limits, times, facts, more),
-        balanced: Tally::default(),
-        trace: trace.map(RefCell::new),
-        backlog: VecDeque::with_capacity(1024),
-        wake: Vec::with_capacity(1024),
-        bell: helpers.bell,
-        visits: helpers.visits,
-        beat_ns: helpers.beat.as_nanos() as u64,
-        next_sample: 0,
-        samples: 0,
-        start_up: started.elapsed(),
-        wakeup: scx_enums.SCX_ENQ_WAKEUP,
-    };
-    let (answers, requests) = helpers.server.channels();
-    serve(&mut serving, &requests, &answers)?;
-    end(serving, &helpers.restart)
+    })
 }
 
 fn serve(
     serving: &mut Serving<'_>,
+    bpf: &mut BpfScheduler<'_>,
     requests: &Receiver<Request>,
     answers: &Sender<Answer>,
 ) -> Result<()> {
-    serving.cycle()?;
+    serving.cycle(bpf)?;
     serving.dispatcher.settle();
     info!(
         "enabled after {} ms; stays in the foreground, Ctrl-C ends it",
         serving.start_up.as_millis()
     );
-    while !serving.bpf.exited() {
-        serving.cycle()?;
+    while !bpf.exited() {
+        serving.cycle(bpf)?;
         if let Ok(request) = requests.try_recv() {
-            let answer = serving.answer(request);
+            let answer = serving.answer(bpf, request);
             answers
                 .send(answer)
                 .context("the statistics server is gone")?;
@@ -355,11 +378,11 @@ fn serve(
 }
 
 /// Unload, say why, and load again if the kernel asks for it.
-fn end(mut serving: Serving<'_>, restart: &Sender<()>) -> Result<()> {
-    let info = serving.bpf.shutdown_and_report();
+fn end(serving: Serving<'_>, mut bpf: BpfScheduler<'_>, restart: &Sender<()>) -> Result<()> {
+    let info = bpf.shutdown_and_report();
     let again = info.as_ref().is_ok_and(|info| info.should_restart());
     // Restores what it has changed, and what is traced is written.
-    drop(serving);
+    drop((bpf, serving));
     info.map_err(|err| match explain(&err.to_string()) {
         Some(meaning) => anyhow!("{err}: {meaning}"),
         None => err,

@@ -437,13 +437,15 @@ fn a_thread_is_near_the_part_that_came_at_once() {
         world.touches.insert(slot, (0, 0));
         world.pages.insert(slot, first);
     }
-    let mut before = None;
+    let (mut before, began_ms) = (None, world.now_ms);
     for _ in 0..200 {
         world.tick();
         if world.tracker.counts.brought_pages > 0 {
             let stays = [world.stay(0), world.stay(1)];
             assert_eq!(stays, [Some(Stay::AtHome); 2]);
             assert_eq!(before, Some(Stay::Affinity));
+            // Bringing all of it takes 1.2 s; who may go elsewhere would have had to be there for 5.
+            assert!(world.now_ms < began_ms + 5_000, "{}", world.now_ms);
             return;
         }
         before = world.stay(1);

@@ -11,7 +11,9 @@ use std::ops::Range;
 use crate::memory::Order;
 use crate::policy::locality::decide::MIN_BUSY;
 use crate::policy::locality::extents::{Extents, Finding, Touched};
-use crate::policy::locality::follow::{Batch, Follow, MOST_SETTLING_MS, Resident, Wish};
+use crate::policy::locality::follow::{
+    Batch, Follow, MOST_SETTLING_MS, Resident, Wish, settling_ms,
+};
 use crate::policy::locality::ledger::{Ledger, TaskKey};
 use crate::policy::locality::view::{Stay, Steps};
 use crate::policy::observation::{Observation, Shape};
@@ -80,7 +82,18 @@ impl Parts {
 struct Place {
     node: u16,
     since_ms: u64,
+    /// Since when it has been stuck there ([`is_stuck`]); now, if it is not.
+    stuck_ms: u64,
     seen_ms: u64,
+}
+
+impl Place {
+    /// Threads of one process may be on their way to each other for a while, whatever their memory takes; those that go
+    /// nowhere are not. `settling_ms`: what their memory takes.
+    fn is_settled(&self, now_ms: u64, settling_ms: u64) -> bool {
+        now_ms.saturating_sub(self.since_ms) >= MOST_SETTLING_MS
+            || now_ms.saturating_sub(self.stuck_ms) >= settling_ms
+    }
 }
 
 /// A task of known memory that goes nowhere: it cannot, or has nothing to win by it, since its memory is on no node in
@@ -125,7 +138,7 @@ impl Following {
     ) -> bool {
         self.find_processes(on);
         self.find_places(on);
-        let findings = self.findings(on.now_ms);
+        let findings = self.findings(on.now_ms, looks);
         let shares = self.find_shares(ledger);
         let processes = self.processes.iter().zip(findings);
         let residents = processes.filter_map(|(process, finding)| {
@@ -209,7 +222,7 @@ impl Following {
             self.parts.entry(process.tgid).or_default();
         }
         let several: Vec<i32> = several.map(|process| process.tgid).collect();
-        for task in &on.obs.tasks {
+        for (task, &stay) in on.obs.tasks.iter().zip(&self.stays) {
             let node = on.shape.llc_node.get(usize::from(task.llc));
             let (Some(&node), true) = (node, several.binary_search(&task.tgid).is_ok()) else {
                 continue;
@@ -218,12 +231,16 @@ impl Following {
             let now = Place {
                 node,
                 since_ms: on.now_ms,
+                stuck_ms: on.now_ms,
                 seen_ms: on.now_ms,
             };
             let place = self.places.entry((task.slot, task.seq)).or_insert(now);
             match place.node == node {
                 true => place.seen_ms = on.now_ms,
                 false => *place = now,
+            }
+            if !is_stuck(stay) {
+                place.stuck_ms = on.now_ms;
             }
         }
         let lately = |place: &Place| on.now_ms.saturating_sub(place.seen_ms) <= MOST_SETTLING_MS;
@@ -242,16 +259,19 @@ impl Following {
     }
 
     /// Of each process.
-    fn findings(&mut self, now_ms: u64) -> Vec<Finding> {
+    fn findings(&mut self, now_ms: u64, looks: &Looks) -> Vec<Finding> {
         let (parts, places) = (&mut self.parts, &self.places);
-        // Threads of one process are still on their way to each other for a while, whatever their memory takes.
-        let settled = |task: TaskKey| {
-            let place = places.get(&task)?;
-            let settled = now_ms.saturating_sub(place.since_ms) >= MOST_SETTLING_MS;
-            settled.then_some(place.node)
-        };
+        let rate = self.follow.rate();
         let finding = |process: &Process| match parts.get_mut(&process.tgid) {
-            Some(parts) if process.is_spread() => parts.find(now_ms, settled),
+            Some(parts) if process.is_spread() => {
+                let settling_ms = settling_ms(looks.resident(process.tgid), rate);
+                let settled = |task: TaskKey| {
+                    let place = places.get(&task)?;
+                    let settled = place.is_settled(now_ms, settling_ms);
+                    settled.then_some(place.node)
+                };
+                parts.find(now_ms, settled)
+            }
             _ => Finding::default(),
         };
         self.processes.iter().map(finding).collect()
@@ -281,5 +301,25 @@ impl Following {
     pub fn retain(&mut self, process: impl Fn(i32) -> bool) {
         self.parts.retain(|&tgid, _| process(tgid));
         self.follow.retain(process);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_goes_nowhere_settles_as_soon_as_its_memory_can_come() {
+        let place = |since_ms, stuck_ms| Place {
+            node: 0,
+            since_ms,
+            stuck_ms,
+            seen_ms: 0,
+        };
+        assert!(!place(0, 0).is_settled(1_499, 1_500));
+        assert!(place(0, 0).is_settled(1_500, 1_500));
+        // On its way until 4 s.
+        assert!(!place(0, 4_000).is_settled(4_999, 1_500));
+        assert!(place(0, 4_000).is_settled(5_000, 1_500));
     }
 }

@@ -21,7 +21,7 @@
 //!
 //! To a process that runs on several nodes parts of its memory are brought, those that are worked on from one of them
 //! ([`extents`](super::extents)). For memory that all of its tasks use alike it makes no difference which part of it is
-//! where. While less than three quarters of what its tasks touch is near it is looked at every [`LOOK_MS`], so that such
+//! where. While less than [`PARTS_BELOW`] of what its tasks touch is near it is looked at every [`LOOK_MS`], so that such
 //! parts are found; ever more rarely while there are none. A part that the kernel refused more of than it moved counts as an attempt that did not help.
 //!
 //! Never brought is memory that was placed or preferred by a memory policy or a cpuset.
@@ -44,6 +44,9 @@ pub const MOST_SETTLING_MS: u64 = 5_000;
 /// bringing, by first touch, mostly does before tasks have settled.
 pub const BEGIN_BELOW: u16 = 750;
 pub const END_FROM: u16 = 900;
+/// While less than this of what its tasks touch is near, a process on several nodes is looked at for parts to bring: of twenty
+/// threads one may be all that is left.
+pub const PARTS_BELOW: u16 = 950;
 /// A process with fewer pages is not worth it.
 pub const WORTH_PAGES: u64 = 256;
 /// Attempts that did not help, after which there are no more.
@@ -206,6 +209,11 @@ impl Follow {
             states: BTreeMap::new(),
             under_way: None,
         }
+    }
+
+    /// Pages per second that may be brought.
+    pub fn rate(&self) -> u64 {
+        self.rate
     }
 
     /// Pages of a batch.
@@ -434,7 +442,7 @@ impl State {
             far,
         } = process.finding;
         let near = 1000 * u64::from(touched.saturating_sub(far)) / u64::from(touched.max(1));
-        let is_far = touched as usize >= LEAST_TOUCHES && near < BEGIN_BELOW.into();
+        let is_far = touched as usize >= LEAST_TOUCHES && near < PARTS_BELOW.into();
         let asked_ms = self.asked_ms.max(process.sampled_ms);
         let pause_ms = LOOK_MS << (self.in_vain / LOOKS_IN_VAIN).min(MOST_PAUSES);
         if is_far && now_ms.saturating_sub(asked_ms) >= pause_ms {

@@ -407,15 +407,15 @@ fn on_several_nodes_it_is_looked_at_while_it_is_far() {
     assert_eq!(tick(&mut follow, 2_000, spread(None, 1_500)), []);
     assert_eq!(tick(&mut follow, 2_500, spread(None, 1_500)), [look]);
     let mut near = spread(None, 0);
-    // Three quarters are near.
-    near.finding.far = 5;
+    // 19 of 20 are near.
+    near.finding.far = 1;
     assert_eq!(tick(&mut follow, 9_000, near), []);
     let mut few = spread(None, 0);
     (few.finding.touched, few.finding.far) = (7, 7);
     assert_eq!(tick(&mut follow, 9_000, few), []);
-    let mut half = spread(None, 0);
-    half.finding.far = 6;
-    assert_eq!(tick(&mut follow, 9_000, half), [look]);
+    let mut tenth = spread(None, 0);
+    tenth.finding.far = 2;
+    assert_eq!(tick(&mut follow, 9_000, tenth), [look]);
 }
 
 /// Memory that all threads use alike stays where it is, and half of it is elsewhere for good.

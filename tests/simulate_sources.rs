@@ -209,7 +209,7 @@ fn what_is_not_understood_is_answered_with_its_line() {
         ),
         (
             "program a\nrepeat 2\nend\n".into(),
-            "line 1: program 'a' has no `end`",
+            "line 1: program 'a' has no `end`; that of line 3 ends a loop",
         ),
         (
             "program a\nrepeat 2\ncompute 1ms\n".into(),

@@ -117,6 +117,8 @@ fn block<'a>(
     let [name] = head.exactly("program NAME")?;
     let mut body = Vec::new();
     let mut in_loop = false;
+    // What may be taken for the program's own.
+    let mut last_end = None;
     for line in rest {
         match line.word {
             "program" => break,
@@ -124,7 +126,7 @@ fn block<'a>(
                 line.exactly::<0>("end")?;
                 return Ok(Block { head, name, body });
             }
-            "end" => in_loop = false,
+            "end" => (in_loop, last_end) = (false, Some(line.number)),
             "repeat" if in_loop => {
                 return Err(line.error("loops do not nest; expected `end` of the one before"));
             }
@@ -133,12 +135,14 @@ fn block<'a>(
         }
         body.push(line);
     }
-    let what = if in_loop {
-        "a loop in program"
-    } else {
-        "program"
+    let message = match (in_loop, last_end) {
+        (true, _) => format!("a loop in program '{name}' has no `end`"),
+        (false, Some(end)) => {
+            format!("program '{name}' has no `end`; that of line {end} ends a loop")
+        }
+        (false, None) => format!("program '{name}' has no `end`"),
     };
-    Err(head.error(format!("{what} '{name}' has no `end`")))
+    Err(head.error(message))
 }
 
 /// A line outside of programs.

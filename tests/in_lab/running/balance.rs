@@ -72,13 +72,21 @@ impl Story<'_> {
             .moves_needed(&self.rules.tasks_per_node(&self.hogs));
         assert!(needed > 0, "no imbalance on this machine");
         self.client.top();
+        let from = self.sched.trace().len();
         sleep(ms(1500));
         let pinned = self.client.top();
-        assert_eq!(pinned.moves_excess + pinned.moved, 0, "{pinned:?}");
-        match pinned.alone_no_task {
-            0 => Err(format!("the imbalance was not seen: {pinned:?}")),
-            _ => Ok(needed),
-        }
+        let ours: BTreeSet<i32> = self.all().collect();
+        let moves = self.sched.trace().moves(from);
+        let moved = moves.iter().find(|m| ours.contains(&m.pid));
+        assert!(moved.is_none(), "{moved:?} is pinned: {pinned:?}");
+        // Others run on the machine as well, and who of them is on that node may go.
+        ensure(pinned.moves_excess + pinned.moved == 0, || {
+            format!("somebody else was moved: {pinned:?}")
+        })?;
+        ensure(pinned.alone_no_task > 0, || {
+            format!("the imbalance was not seen: {pinned:?}")
+        })?;
+        Ok(needed)
     }
 
     /// Set free, as many move as have to, and none of the others; then nothing moves any more.

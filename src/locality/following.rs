@@ -12,7 +12,7 @@ use crate::memory::Order;
 use crate::policy::locality::decide::MIN_BUSY;
 use crate::policy::locality::extents::{Extents, Finding, Touched};
 use crate::policy::locality::follow::{
-    Batch, Follow, MOST_SETTLING_MS, Resident, Wish, settling_ms,
+    Batch, Follow, MOST_SETTLING_MS, Resident, Wish, has_settled, settling_ms,
 };
 use crate::policy::locality::ledger::{Ledger, TaskKey};
 use crate::policy::locality::view::{Stay, Steps};
@@ -85,15 +85,6 @@ struct Place {
     /// Since when it has been stuck there ([`is_stuck`]); now, if it is not.
     stuck_ms: u64,
     seen_ms: u64,
-}
-
-impl Place {
-    /// Threads of one process may be on their way to each other for a while, whatever their memory takes; those that go
-    /// nowhere are not. `settling_ms`: what their memory takes.
-    fn is_settled(&self, now_ms: u64, settling_ms: u64) -> bool {
-        now_ms.saturating_sub(self.since_ms) >= MOST_SETTLING_MS
-            || now_ms.saturating_sub(self.stuck_ms) >= settling_ms
-    }
 }
 
 /// A task of known memory that goes nowhere: it cannot, or has nothing to win by it, since its memory is on no node in
@@ -267,8 +258,9 @@ impl Following {
                 let settling_ms = settling_ms(looks.resident(process.tgid), rate);
                 let settled = |task: TaskKey| {
                     let place = places.get(&task)?;
-                    let settled = place.is_settled(now_ms, settling_ms);
-                    settled.then_some(place.node)
+                    let ago = |then: u64| now_ms.saturating_sub(then);
+                    let (stayed, stuck) = (ago(place.since_ms), ago(place.stuck_ms));
+                    has_settled(stayed, stuck, settling_ms).then_some(place.node)
                 };
                 parts.find(now_ms, settled)
             }
@@ -301,25 +293,5 @@ impl Following {
     pub fn retain(&mut self, process: impl Fn(i32) -> bool) {
         self.parts.retain(|&tgid, _| process(tgid));
         self.follow.retain(process);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_goes_nowhere_settles_as_soon_as_its_memory_can_come() {
-        let place = |since_ms, stuck_ms| Place {
-            node: 0,
-            since_ms,
-            stuck_ms,
-            seen_ms: 0,
-        };
-        assert!(!place(0, 0).is_settled(1_499, 1_500));
-        assert!(place(0, 0).is_settled(1_500, 1_500));
-        // On its way until 4 s.
-        assert!(!place(0, 4_000).is_settled(4_999, 1_500));
-        assert!(place(0, 4_000).is_settled(5_000, 1_500));
     }
 }

@@ -179,6 +179,13 @@ pub fn settling_ms(pages: u64, rate: u64) -> u64 {
     takes.clamp(LEAST_SETTLING_MS, MOST_SETTLING_MS)
 }
 
+/// Whether a task of a process on several nodes has settled on its node, where it has been for `stayed_ms` and could go nowhere for
+/// `stuck_ms`. Threads of one process may be on their way to each other for a while, whatever their memory takes
+/// (`settling_ms`, as [`settling_ms`] tells); those that go nowhere are not.
+pub fn has_settled(stayed_ms: u64, stuck_ms: u64, settling_ms: u64) -> bool {
+    stayed_ms >= MOST_SETTLING_MS || stuck_ms >= settling_ms
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Follow {

@@ -92,6 +92,15 @@ fn tasks_settle_for_as_long_as_bringing_takes() {
     assert_eq!(settling_ms(1, 0), 1000);
 }
 
+#[test]
+fn who_goes_nowhere_settles_as_soon_as_its_memory_can_come() {
+    assert!(!has_settled(1_499, 1_499, 1_500));
+    assert!(has_settled(1_500, 1_500, 1_500));
+    // On its way until 4 s.
+    assert!(!has_settled(4_999, 999, 1_500));
+    assert!(has_settled(5_000, 1_000, 1_500));
+}
+
 /// A process of 16 GiB, which has enough in each stage for whatever the purse allows.
 fn large(scores: &[u16]) -> Resident<'_> {
     Resident {

@@ -4,7 +4,7 @@
 use scx_ballast::compare::analysis::{AnalysisError, analyse};
 use scx_ballast::compare::record::{Discarded, Record};
 
-use crate::made::{analysed, comparison, made, plan, run, warned};
+use crate::made::{analysed, comparison, effect, made, plan, run, warned};
 
 #[test]
 fn runs_that_were_given_up_are_not_unfinished() {
@@ -51,13 +51,7 @@ fn unfinished_and_discarded_are_told() {
     }));
     let found = analysed(&[records]);
     assert!(warned(&found, "11 of 24 runs") && warned(&found, "the scheduler was gone"));
-    let pairs = found.rows[0].arms[1]
-        .as_ref()
-        .unwrap()
-        .effect
-        .as_ref()
-        .unwrap()
-        .pairs;
+    let pairs = effect(&found).pairs;
     assert_eq!(pairs, 5, "the sixth block has the base alone");
     // A plan without a run is a comparison about which nothing is known yet.
     let nothing = analysed(&[comparison(&made(7))[..1].to_vec()]);

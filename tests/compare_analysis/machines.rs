@@ -5,7 +5,7 @@ use scx_ballast::compare::analysis::{AnalysisError, Verdict, analyse, analyse_wi
 use scx_ballast::compare::record::{Better, Fact, Plan, Record};
 
 use crate::made::{
-    FEW, Made, analysed, comparison, made, metric, plan, run, two_machines, verdict, warned,
+    FEW, Made, analysed, comparison, effect, made, metric, plan, run, two_machines, verdict, warned,
 };
 
 #[test]
@@ -47,12 +47,7 @@ fn machines_that_contradict_each_other_have_no_common_effect() {
     // 20 % less and 25 % more: the centre of the ratios is 1, of which neither machine knows.
     for blocks in [4, 6, 12] {
         let found = analysed(&two_machines(blocks, [0.8, 1.25], 0.005));
-        let effect = found.rows[0].arms[1]
-            .as_ref()
-            .unwrap()
-            .effect
-            .as_ref()
-            .unwrap();
+        let effect = effect(&found);
         assert!(effect.machines_differ && (effect.ratio - 1.0).abs() < 0.05);
         assert_eq!(effect.verdict, Verdict::Undecided);
         let (low, high) = effect.interval.unwrap();
@@ -83,38 +78,18 @@ fn machines_that_agree_or_cannot_tell_do_not_contradict() {
         (two_machines(3, [0.8, 1.25], 0.005), Verdict::Undecided),
     ] {
         let found = analysed(&files);
-        let effect = found.rows[0].arms[1]
-            .as_ref()
-            .unwrap()
-            .effect
-            .as_ref()
-            .unwrap();
+        let effect = effect(&found);
         assert!(!effect.machines_differ);
         assert_eq!(effect.verdict, verdict);
         assert!(!warned(&found, "contradict"));
     }
     // What they do not say alike is in the interval.
     let found = analysed(&two_machines(12, [1.1, 1.4], 0.005));
-    let effect = found.rows[0].arms[1]
-        .as_ref()
-        .unwrap()
-        .effect
-        .as_ref()
-        .unwrap();
-    let (low, high) = effect.interval.unwrap();
+    let (low, high) = effect(&found).interval.unwrap();
     assert!(low < 1.11 && high > 1.39, "{low} .. {high}");
     // One machine is not told apart from itself.
     let found = analysed(&[comparison(&made(3))]);
-    assert!(
-        found.rows[0].arms[1]
-            .as_ref()
-            .unwrap()
-            .effect
-            .as_ref()
-            .unwrap()
-            .machines
-            .is_empty()
-    );
+    assert!(effect(&found).machines.is_empty());
 }
 
 #[test]
@@ -133,12 +108,7 @@ fn noise_does_not_vanish_where_copies_lie_apart_the_other_way() {
         })
         .collect();
     let found = analysed(&files);
-    let effect = found.rows[0].arms[1]
-        .as_ref()
-        .unwrap()
-        .effect
-        .clone()
-        .unwrap();
+    let effect = effect(&found).clone();
     assert!(effect.noise.unwrap() > 1.09, "{:?}", effect.noise);
     assert_eq!(effect.verdict, Verdict::Undecided);
 }

@@ -4,7 +4,7 @@
 #[path = "../compare/synthetic.rs"]
 mod synthetic;
 
-use scx_ballast::compare::analysis::{Analysis, Settings, Verdict, analyse_with};
+use scx_ballast::compare::analysis::{Analysis, Effect, Settings, Verdict, analyse_with};
 use scx_ballast::compare::record::{Fact, Plan, Record};
 pub use synthetic::{Made, Noise, Shape, comparison, metric, run};
 
@@ -34,12 +34,17 @@ pub fn analysed(files: &[Vec<Record>]) -> Analysis {
 }
 
 pub fn verdict(analysis: &Analysis, arm: usize) -> Verdict {
+    effect_of(analysis, arm).verdict
+}
+
+/// What the first arm that is no base does to the first metric.
+pub fn effect(analysis: &Analysis) -> &Effect {
+    effect_of(analysis, 1)
+}
+
+fn effect_of(analysis: &Analysis, arm: usize) -> &Effect {
     let arm = analysis.rows[0].arms[arm].as_ref();
-    arm.expect("it ran")
-        .effect
-        .as_ref()
-        .expect("an effect")
-        .verdict
+    arm.expect("it ran").effect.as_ref().expect("an effect")
 }
 
 pub fn warned(analysis: &Analysis, part: &str) -> bool {

@@ -4,7 +4,7 @@
 use scx_ballast::compare::analysis::{Analysis, Verdict};
 use scx_ballast::compare::record::Better;
 
-use crate::made::{Made, analysed, comparison, made, metric, plan, run, verdict, warned};
+use crate::made::{Made, analysed, comparison, effect, made, metric, plan, run, verdict, warned};
 
 #[test]
 fn too_few_blocks_are_refused_whatever_the_values() {
@@ -78,13 +78,7 @@ fn noise_of_an_aa_arm_takes_a_verdict_back() {
     assert_eq!(verdict(&found, 1), Verdict::Undecided);
     assert_eq!(verdict(&found, 2), Verdict::Worse);
     assert!(warned(&found, "differs from its original"));
-    let noise = found.rows[0].arms[1]
-        .as_ref()
-        .unwrap()
-        .effect
-        .as_ref()
-        .unwrap()
-        .noise;
+    let noise = effect(&found).noise;
     assert!((noise.unwrap() - 1.2).abs() < 0.05);
     assert!(warned(&of(false), "no A/A arm") && !warned(&found, "no A/A arm"));
 }
@@ -94,12 +88,7 @@ fn secondary_metrics_get_no_verdict() {
     let mut records = comparison(&made(4));
     plan(&mut records).benchmarks[0].metrics[0].primary = false;
     let found = analysed(&[records]);
-    let effect = found.rows[0].arms[1]
-        .as_ref()
-        .unwrap()
-        .effect
-        .clone()
-        .unwrap();
+    let effect = effect(&found).clone();
     assert_eq!((effect.verdict, effect.p_holm), (Verdict::Undecided, None));
     assert!(effect.p.unwrap() < 0.001 && effect.interval.unwrap().0 > 1.1);
     assert!(warned(&found, "no metric is primary"));

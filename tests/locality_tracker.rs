@@ -82,6 +82,25 @@ fn threads_are_apart_while_the_memory_of_their_process_is() {
     }
 }
 
+/// Of one who joins them and of whose own memory nothing is known, that of all is not taken for it.
+#[test]
+fn where_threads_are_apart_nobody_goes_by_the_memory_of_all() {
+    let newcomer = |others: &[u64]| {
+        let mut world = World::with(Mode::Sampled, tolerant());
+        world.memory.insert(20, on([130, 70]));
+        for &node in others {
+            let slot = world.task(20, node as u16);
+            world.touches.insert(slot, (node, 0));
+        }
+        world.ticks(100);
+        let slot = world.task(20, 1);
+        world.ticks(30);
+        (world.node_of(slot), world.stay(slot))
+    };
+    assert_eq!(newcomer(&[0, 1]), (1, Some(Stay::NoPreference)));
+    assert_eq!(newcomer(&[0]), (0, Some(Stay::AtHome)));
+}
+
 /// What is known and at home is looked at seldom, and so are the tasks.
 #[test]
 fn a_settled_machine_is_left_alone() {

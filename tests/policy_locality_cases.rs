@@ -227,6 +227,27 @@ fn a_full_node_is_tried_again_after_a_while() {
 }
 
 #[test]
+fn who_was_moved_off_its_node_does_not_wait_for_those_who_were_refused_it() {
+    // One of two threads is at home, where nobody else fits; so the other one waits.
+    let mut world = World::new(&[2, 2], Thresholds::default());
+    let (threads, bound) = (world.process(&[0, 100]), world.process(&[0, 100]));
+    world.processes[bound].policy = MemoryPolicy::Bind;
+    world.task(threads, 1);
+    world.task(threads, 0);
+    world.task(bound, 1);
+    let full =
+        |fate: &[Result<Why, Stay>]| (fate[0], fate[1]) == (Err(Stay::AtHome), Err(Stay::Full));
+    // Tried at 0, 1, 2 and 4; waits until 8.
+    let tried: Vec<_> = (0..6).filter(|_| full(&fates(&mut world))).collect();
+    assert_eq!(tried, [0, 1, 2, 4]);
+    // The balancer takes the first one away.
+    (world.tasks[0].node, world.tasks[0].moved_at) = (0, Some(world.now_ms - 500));
+    let fate = fates(&mut world);
+    assert_eq!((fate[0], fate[1]), (Err(Stay::Resting), Err(Stay::Waiting)));
+    assert_eq!(fates(&mut world)[0], Ok(Why::Preferred));
+}
+
+#[test]
 fn memory_that_moves_is_followed_once_it_has_settled() {
     let mut world = World::new(&[16, 16], Thresholds::default());
     let process = world.process(&[100, 0]);

@@ -34,6 +34,7 @@ enum ballast_limits {
 	NO_LLC = 0xffff,
 	NO_CPU = 0xffffffff,
 	TOUCHES = 64,		/* addresses that are kept of a task; a power of two */
+	TOUCH_REGISTERS = 30,	/* in which they are looked for, at most */
 	CLEARLY_PERCENT = 12,	/* a node without spare that is so much busier is clearly busier */
 };
 
@@ -153,6 +154,7 @@ struct task_slot {
 struct touch_ring {
 	u64 count;		/* since the slot was given */
 	u64 at[TOUCHES];
+	u32 page[TOUCH_REGISTERS];	/* that each register held last, the lower bits of its number */
 };
 
 /* Counters of one LLC: two cache lines that only this LLC's tasks write. */

@@ -6,6 +6,10 @@
  * addresses of memory the daemon finds out; here only goes what cannot be one, and what is on the
  * task's stack, which is small, cached, and in nearly every register of many programs.
  *
+ * Most registers hold the same at every tick: where an array begins and ends, something small that is at hand. What is
+ * worked on changes, so a register counts when it holds another page than at the tick before, and two in a row
+ * with one page are one touch.
+ *
  * In the kernel a task's user registers are those that it came with: what it handed to a system call.
  *
  * Invariants: values are kept of the running task alone, never followed, and never leave the machine's
@@ -16,6 +20,7 @@
 
 #define TOUCH_LOWEST	0x10000ULL	/* nothing is mapped below */
 #define TOUCH_STACK	0x10000ULL	/* so near to the stack pointer it is the stack */
+#define TOUCH_PAGE_SHIFT 12		/* of the smallest pages */
 
 #if defined(__SCX_TARGET_ARCH_x86)
 #define TOUCH_HIGHEST	(1ULL << 47)
@@ -56,6 +61,7 @@ static void touches_take(struct task_struct *p, const struct task_ctx *tc)
 	struct touch_ring *ring = bpf_map_lookup_elem(&touches, &slot);
 	struct pt_regs *regs;
 	u64 sp, count;
+	u32 page = 0, i = 0;
 
 	if (!ring)
 		return;
@@ -64,9 +70,15 @@ static void touches_take(struct task_struct *p, const struct task_ctx *tc)
 	count = ring->count;
 #define TOUCH_KEEP(reg) { \
 		u64 value = reg; \
+		u32 before = page; \
 \
-		if (may_be_touched(value, sp)) \
-			ring->at[count++ & (TOUCHES - 1)] = value; \
+		if (may_be_touched(value, sp)) { \
+			page = value >> TOUCH_PAGE_SHIFT; \
+			if (page != before && page != ring->page[i]) \
+				ring->at[count++ & (TOUCHES - 1)] = value; \
+			ring->page[i] = page; \
+		} \
+		i++; \
 	}
 	TOUCH_EACH(TOUCH_KEEP, regs)
 #undef TOUCH_KEEP

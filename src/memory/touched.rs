@@ -4,33 +4,25 @@
 //!
 //! A value counts if it is an address of memory that is the process's own. A page that several of its tasks
 //! had in their registers is nobody's own: what a process keeps for all of its threads, each of them has a pointer
-//! to, and that says nothing about what each of them works on. Likewise an address that stays in a task's registers
-//! all the time is mostly that of something small which it keeps at hand, so it counts a few times and not at
-//! every tick: what is worked on changes.
+//! to, and that says nothing about what each of them works on. And a page counts once in a look, however often it was
+//! there: what is at hand at every tick is mostly small, and in the cache. Otherwise a list of a few pages that a thread
+//! goes through beside its megabytes would be half of its memory.
 
 use super::orders::Touch;
 use crate::policy::locality::extents::Touched;
 use crate::policy::locality::input::{NodePages, Sample};
 use crate::policy::locality::ledger::TaskKey;
 
-/// So often the same address counts for a task: a few registers have the same one at a tick.
-const MOST_TIMES: usize = 3;
-
-/// The pages of each task's own, ascending by task; as often as they were touched. `is_own`: whether memory
-/// is the process's own.
+/// The pages of each task's own, ascending by task, each once. `is_own`: whether memory is the process's own.
 pub fn own_pages(touched: &[Touch], page_size: u64, is_own: impl Fn(u64) -> bool) -> Vec<Touch> {
     let own = touched.iter().filter(|&&(_, at)| is_own(at));
-    let mut own: Vec<Touch> = own.copied().collect();
-    own.sort_unstable();
-    let few = own.chunk_by(|a, b| a == b);
-    let few = few.flat_map(|same| same.iter().take(MOST_TIMES));
-    let mut pages: Vec<Touch> = few.map(|&(task, at)| (task, at - at % page_size)).collect();
+    let mut pages: Vec<Touch> = own.map(|&(task, at)| (task, at - at % page_size)).collect();
     pages.sort_unstable_by_key(|&(task, page)| (page, task));
+    pages.dedup();
     let mut single = Vec::with_capacity(pages.len());
     for same in pages.chunk_by(|a, b| a.1 == b.1) {
-        let tasks = (same.first().map(|one| one.0), same.last().map(|one| one.0));
-        if tasks.0 == tasks.1 {
-            single.extend_from_slice(same);
+        if let &[alone] = same {
+            single.push(alone);
         }
     }
     single.sort_unstable();
@@ -61,7 +53,7 @@ pub fn samples(
     own.chunk_by(|a, b| a.0 == b.0).map(of_task).collect()
 }
 
-/// Each page once, and where it is; parallel to each other as for [`samples`]. `area` tells in which area an address
+/// Each page, and where it is; parallel to each other as for [`samples`]. `area` tells in which area an address
 /// is, by its start.
 pub fn pages(
     own: &[Touch],
@@ -78,10 +70,7 @@ pub fn pages(
             area: area(at)? / page_size,
         })
     };
-    let mut pages: Vec<Touched> = own.iter().zip(status).filter_map(one).collect();
-    // The same page follows itself.
-    pages.dedup();
-    pages
+    own.iter().zip(status).filter_map(one).collect()
 }
 
 #[cfg(test)]
@@ -102,25 +91,26 @@ mod tests {
             (A, 0x9000),
         ];
         let own = own_pages(&touched, 0x1000, |at| at != 0x9000);
-        assert_eq!(own, [(B, 0x8000), (A, 0x5000), (A, 0x5000)]);
+        assert_eq!(own, [(B, 0x8000), (A, 0x5000)]);
         assert_eq!(own_pages(&[], 0x1000, |_| true), []);
     }
 
     #[test]
-    fn what_stays_in_a_register_counts_a_few_times() {
+    fn what_stays_at_hand_counts_once() {
         let mut touched = vec![(A, 0x5010); 20];
-        touched.extend((0..20).map(|n| (A, 0x7000 + 8 * n)));
+        touched.extend((0..20).map(|n| (A, 0x5200 + 8 * n)));
+        touched.extend((0..20).map(|n| (A, 0x7000 + 0x1000 * n)));
         let own = own_pages(&touched, 0x1000, |_| true);
         let on = |page| own.iter().filter(|touch| touch.1 == page).count();
-        assert_eq!((on(0x5000), on(0x7000)), (MOST_TIMES, 20));
+        assert_eq!((on(0x5000), on(0x7000), own.len()), (1, 1, 21));
     }
 
     #[test]
-    fn each_page_is_told_once() {
-        let own = [(B, 0x8000), (A, 0x5000), (A, 0x5000), (A, 0x9000)];
+    fn pages_are_told_with_their_area() {
+        let own = [(B, 0x8000), (A, 0x5000), (A, 0x9000)];
         let node = |id: i32| usize::try_from(id).ok();
         let area = |at: u64| (at < 0x9000).then_some(0x4000);
-        let pages = pages(&own, &[1, 0, 0, 0], 0x1000, area, node);
+        let pages = pages(&own, &[1, 0, 0], 0x1000, area, node);
         let touched = |task, page, node| Touched {
             task,
             page,

@@ -3,9 +3,10 @@
 //!
 //! Whose a page is nobody can tell from outside, but touches tell some of the pages that each task works on. In the
 //! order of their addresses, touches of tasks on one node that no touch of another node's task comes between make a
-//! *run*: what lies between them is taken for memory of that node's tasks as well. A run becomes an [`Extent`] that
-//! may be brought when it has [`LEAST_TOUCHES`] pages, most of them on another node. Of memory that all tasks use alike
-//! such runs are rare and short, since each touch ends one with the odds of a coin.
+//! *run*: what lies between them is taken for memory of that node's tasks as well. The stretch of a run with the most touches
+//! on other nodes, less those that are near, becomes an [`Extent`] that may be brought when it has touches enough: so
+//! what has come already is left out, wherever in the run it is. In memory that all tasks use alike runs come about by
+//! chance, ever longer ones the more touches there are. Enough is what would not ([`enough`]), and [`LEAST_TOUCHES`].
 //!
 //! Invariants:
 //! - between the first and the last page of an extent there is no touch of a task elsewhere or of one that has
@@ -21,8 +22,12 @@ use serde::{Deserialize, Serialize};
 
 use super::ledger::TaskKey;
 
-/// Pages of a run that are enough.
+/// Touches that an extent has at least.
 pub const LEAST_TOUCHES: usize = 8;
+/// More are not asked for: where most touches are of one node's tasks, memory that all use belongs there anyway.
+const MOST_ASKED: usize = 32;
+/// Runs that chance makes of memory that all tasks use alike: one in so many looks at most.
+const BY_CHANCE: u64 = 20;
 /// Two touches with more pages between them are not of one run: 16 MiB of small pages.
 pub const WIDEST_PAGES: u64 = 4096;
 /// What was brought is left alone for so long: twice what threads take to settle.
@@ -64,7 +69,7 @@ impl Extent {
 /// What touches say of a process now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Finding {
-    /// The one with the most pages elsewhere.
+    /// The one with the most touches elsewhere.
     pub extent: Option<Extent>,
     /// Pages touched by tasks that have settled, and how many of these are not on the node of their task.
     pub touched: u32,
@@ -92,7 +97,18 @@ pub struct Extents {
 #[derive(Debug, Clone, Copy)]
 struct Run {
     to: u16,
+    /// Touches that are enough there.
+    asked: usize,
     area: u64,
+    last: u64,
+    /// The best stretch that ends at the last touch, and the best of all with touches enough.
+    here: Stretch,
+    best: Option<Stretch>,
+}
+
+/// Touches in a row.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
     first: u64,
     last: u64,
     touches: usize,
@@ -154,21 +170,28 @@ impl Extents {
     /// `node`: where a task has settled; `None`: nowhere yet, or it is gone.
     pub fn find(&self, now_ms: u64, node: impl Fn(TaskKey) -> Option<u16>) -> Finding {
         let mut finding = Finding::default();
+        let mut by_node: BTreeMap<u16, u64> = BTreeMap::new();
+        for seen in self.seen.values() {
+            if let Some(to) = node(seen.task) {
+                finding.touched += 1;
+                finding.far += u32::from(seen.node != to);
+                *by_node.entry(to).or_default() += 1;
+            }
+        }
+        let all = self.seen.len() as u64;
+        let asked = |to: u16| enough(by_node.get(&to).copied().unwrap_or(0), all);
         let mut best = 0;
         let mut run: Option<Run> = None;
         for (&page, seen) in &self.seen {
-            let to = node(seen.task);
-            if let Some(to) = to {
-                finding.touched += 1;
-                finding.far += u32::from(seen.node != to);
-            }
+            // What rests ends a run, too.
+            let to = node(seen.task).filter(|_| !self.rests(page, page + 1, now_ms));
             run = match (run, to) {
                 (Some(run), Some(to)) if run.goes_on(to, seen.area, page) => {
                     Some(run.with(page, seen.node))
                 }
                 (ended, to) => {
                     self.consider(ended, now_ms, &mut best, &mut finding.extent);
-                    to.map(|to| Run::new(to, seen.area, page, seen.node))
+                    to.map(|to| Run::new((to, asked(to)), seen.area, page, seen.node))
                 }
             };
         }
@@ -184,32 +207,52 @@ impl Extents {
         best: &mut usize,
         found: &mut Option<Extent>,
     ) {
-        let Some(run) = run.filter(|run| run.is_worth_it() && run.far > *best) else {
+        let Some((to, stretch)) = run.and_then(|run| Some((run.to, run.best?))) else {
             return;
         };
-        let extent = Extent {
-            start: run.first,
-            end: run.last + 1,
-            to: run.to,
-        };
-        let rests = self.brought.iter().any(|&(before, at)| {
-            now_ms.saturating_sub(at) <= REST_MS && before.overlaps(extent.start, extent.end)
-        });
-        if !rests {
-            (*best, *found) = (run.far, Some(extent));
+        if stretch.far <= *best {
+            return;
         }
+        let extent = Extent {
+            start: stretch.first,
+            end: stretch.last + 1,
+            to,
+        };
+        if !self.rests(extent.start, extent.end, now_ms) {
+            (*best, *found) = (stretch.far, Some(extent));
+        }
+    }
+
+    /// Whether some of it was brought lately.
+    fn rests(&self, start: u64, end: u64, now_ms: u64) -> bool {
+        let lately = |at: u64| now_ms.saturating_sub(at) <= REST_MS;
+        let mut brought = self.brought.iter();
+        brought.any(|&(extent, at)| lately(at) && extent.overlaps(start, end))
     }
 }
 
+/// Touches of a run that chance does not make: of `all` touches in any order, `own` are of the node's tasks. The others end as
+/// many runs, of which own / all goes on for one touch more.
+fn enough(own: u64, all: u64) -> usize {
+    const ONE: u64 = 1 << 20;
+    let (mut runs, mut touches) = (all.saturating_sub(own) * ONE, 0);
+    while runs * BY_CHANCE > ONE && touches < MOST_ASKED {
+        runs = runs * own / all.max(1);
+        touches += 1;
+    }
+    touches.max(LEAST_TOUCHES)
+}
+
 impl Run {
-    fn new(to: u16, area: u64, page: u64, node: u16) -> Self {
+    fn new((to, asked): (u16, usize), area: u64, page: u64, node: u16) -> Self {
+        let here = Stretch::new(page, node != to);
         Self {
             to,
+            asked,
             area,
-            first: page,
             last: page,
-            touches: 1,
-            far: usize::from(node != to),
+            here,
+            best: None,
         }
     }
 
@@ -217,17 +260,49 @@ impl Run {
         self.to == to && self.area == area && page - self.last <= WIDEST_PAGES
     }
 
+    /// A stretch that has nothing to win is not worth going on with: so the best of all is found in one pass.
     fn with(self, page: u64, node: u16) -> Self {
+        let far = node != self.to;
+        let here = match self.here.gain() > 0 {
+            true => self.here.with(page, far),
+            false => Stretch::new(page, far),
+        };
+        let most = self.best.map_or(0, |best| best.gain());
+        let best = match here.touches >= self.asked && here.gain() > most {
+            true => Some(here),
+            false => self.best,
+        };
+        Self {
+            last: page,
+            here,
+            best,
+            ..self
+        }
+    }
+}
+
+impl Stretch {
+    fn new(page: u64, far: bool) -> Self {
+        Self {
+            first: page,
+            last: page,
+            touches: 1,
+            far: usize::from(far),
+        }
+    }
+
+    fn with(self, page: u64, far: bool) -> Self {
         Self {
             last: page,
             touches: self.touches + 1,
-            far: self.far + usize::from(node != self.to),
+            far: self.far + usize::from(far),
             ..self
         }
     }
 
-    fn is_worth_it(&self) -> bool {
-        self.touches >= LEAST_TOUCHES && self.far * 2 > self.touches
+    /// Touches that come near, less those that are.
+    fn gain(&self) -> i64 {
+        2 * self.far as i64 - self.touches as i64
     }
 }
 
@@ -302,14 +377,63 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_as_long_as_chance_does_not_make_one() {
+        // 8 * 2^-8 is less than 1/20, 2048 * 2^-16 as well; 10 * 0.9^n would be at n = 51.
+        assert_eq!((enough(8, 16), enough(2048, 4096)), (8, 16));
+        assert_eq!(enough(90, 100), 32);
+        // Nobody else was there.
+        assert_eq!((enough(8, 8), enough(0, 0)), (8, 8));
+        assert_eq!(enough(1, 100), 8);
+    }
+
+    #[test]
+    fn memory_of_all_is_not_brought_by_chance() {
+        // Any order of 4096 touches by tasks of two nodes, half of the pages on either; repeatable.
+        let mut state = 1_u64;
+        let mut coin = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 40) & 1
+        };
+        let looks = 100;
+        let brought = (0..looks).filter(|_| {
+            let mut extents = Extents::default();
+            let touches: Vec<_> = (0..4096)
+                .map(|n| touch(coin() as u32, n, coin() as u16))
+                .collect();
+            extents.touched(&touches, 0);
+            extents.find(0, own).extent.is_some()
+        });
+        assert!(brought.count() <= looks / 10);
+    }
+
+    #[test]
+    fn what_has_come_already_is_left_out() {
+        // Pages 20 to 39 and 60 to 79 are near, one of those between is as well.
+        let near = |n: u64| (20..40).contains(&n) || (60..80).contains(&n) || n == 50;
+        let touches: Vec<_> = (0..100).map(|n| touch(1, n, u16::from(near(n)))).collect();
+        let mut extents = Extents::default();
+        extents.touched(&touches, 0);
+        let found = extents.find(0, own);
+        assert_eq!((found.touched, found.far), (100, 59));
+        let mut parts = Vec::new();
+        while let Some(extent) = extents.find(0, own).extent {
+            extents.brought(extent, 0);
+            parts.push((extent.start, extent.end));
+        }
+        assert_eq!(parts, [(0, 20), (80, 100), (40, 60)]);
+    }
+
+    #[test]
     fn who_has_not_settled_is_in_nobodys_extent() {
         let mut extents = Extents::default();
-        let touches: Vec<_> = (0..17)
-            .map(|n| touch(if n == 8 { 9 } else { 1 }, n, 0))
+        let touches: Vec<_> = (0..81)
+            .map(|n| touch(if n == 40 { 9 } else { 1 }, n, 0))
             .collect();
         extents.touched(&touches, 0);
         let found = extents.find(0, own);
-        assert_eq!((found.extent, found.touched), (extent(0, 8, 1), 16));
+        assert_eq!((found.extent, found.touched), (extent(0, 40, 1), 80));
     }
 
     #[test]
@@ -336,6 +460,23 @@ mod tests {
         extents.touched(&again, REST_MS);
         assert_eq!(extents.find(REST_MS, own).extent, None);
         assert_eq!(extents.find(REST_MS + 1, own).extent, extent(0, 10, 1));
+    }
+
+    #[test]
+    fn what_rests_or_is_short_hides_nothing() {
+        let far = |pages: std::ops::Range<u64>| pages.map(|n| touch(1, n, 0)).collect::<Vec<_>>();
+        let mut extents = Extents::default();
+        extents.touched(&far(0..10), 0);
+        extents.brought(extents.find(0, own).extent.unwrap(), 0);
+        // One was refused, and more is found behind it.
+        extents.touched(&far(9..200), 1);
+        assert_eq!(extents.find(1, own).extent, extent(10, 200, 1));
+        // Six far ones, 21 near ones, and nine of twelve.
+        let near = |n: u64| (6..27).contains(&n) || [30, 33, 36].contains(&n);
+        let touches: Vec<_> = (0..39).map(|n| touch(1, n, u16::from(near(n)))).collect();
+        let mut extents = Extents::default();
+        extents.touched(&touches, 0);
+        assert_eq!(extents.find(0, own).extent, extent(27, 39, 1));
     }
 
     #[test]
@@ -368,6 +509,8 @@ mod tests {
             extents.touched(&touches, 0);
             let last: BTreeMap<u64, Touched> = touches.iter().map(|t| (t.page, *t)).collect();
             let mut rounds = 0;
+            // Most of an extent's touches are far before it is brought and near afterwards.
+            let most_rounds = 200 / (LEAST_TOUCHES / 2 + 1);
             while let Some(extent) = extents.find(0, own).extent {
                 let inside: Vec<_> = last.range(extent.start..extent.end).collect();
                 prop_assert!(inside.len() >= LEAST_TOUCHES);
@@ -375,13 +518,13 @@ mod tests {
                 prop_assert!(inside.iter().all(|(_, t)| t.area == inside[0].1.area));
                 extents.brought(extent, 0);
                 rounds += 1;
-                prop_assert!(rounds <= 200 / LEAST_TOUCHES);
+                prop_assert!(rounds <= most_rounds);
             }
             // Also when nothing rests any more.
             while let Some(extent) = extents.find(REST_MS + 1, own).extent {
                 extents.brought(extent, REST_MS + 1);
                 rounds += 1;
-                prop_assert!(rounds <= 200 / LEAST_TOUCHES);
+                prop_assert!(rounds <= most_rounds);
             }
         }
     }

@@ -227,14 +227,17 @@ impl Ledger {
         process.map_or(fresh, Process::stale_after_ms)
     }
 
+    /// Its tasks work on different memory, so that all of it says nothing of where one of them belongs.
+    fn is_apart(&self, tgid: i32, now_ms: u64) -> bool {
+        let process = self.processes.get(&tgid);
+        let apart_ms = process.and_then(|process| process.apart_ms);
+        apart_ms.is_some_and(|at| now_ms.saturating_sub(at) < APART_MS)
+    }
+
     /// The nodes where the threads of a process belong, for its next one ([`super::fork`]); 0 if
     /// that is not known well enough to decide by, or its tasks work on different nodes.
     pub fn nodes_of(&self, tgid: i32, now_ms: u64) -> u64 {
-        let apart_ms = self
-            .processes
-            .get(&tgid)
-            .and_then(|process| process.apart_ms);
-        if apart_ms.is_some_and(|at| now_ms.saturating_sub(at) < APART_MS) {
+        if self.is_apart(tgid, now_ms) {
             return 0;
         }
         let state = self.units.get(&self.unit_of(tgid));

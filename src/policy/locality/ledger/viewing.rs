@@ -120,7 +120,8 @@ impl Ledger {
     }
 
     /// A task of the unit at `at`. What is known of its own memory counts where its unit does not
-    /// belong on a single node, or not clearly.
+    /// belong on a single node, or not clearly. There, when others of its process go by their own, nothing is known of one
+    /// of whose own there is not.
     fn view_task(
         &mut self,
         task: &TaskObs,
@@ -131,11 +132,14 @@ impl Ledger {
     ) -> TaskView {
         let preference = self.units[&view.units[at as usize].unit].preference;
         let process = self.standing(task.tgid, now_ms);
+        let is_clear = row.is_some_and(|row| lead(view, row) >= MIXED_BELOW);
+        let belongs_together = preference.single().is_some() && is_clear;
+        let pulls = belongs_together || !self.is_apart(task.tgid, now_ms);
         let shared = TaskView {
             unit: at,
             standing: process,
             row,
-            nodes: preference.nodes,
+            nodes: if pulls { preference.nodes } else { 0 },
         };
         let stale_ms = self.stale_ms(task.tgid);
         let key = (task.slot, task.seq);
@@ -146,8 +150,6 @@ impl Ledger {
         if standing == Standing::Void {
             return TaskView { standing, ..shared };
         }
-        let is_clear = row.is_some_and(|row| lead(view, row) >= MIXED_BELOW);
-        let belongs_together = preference.single().is_some() && is_clear;
         if process == Standing::Void || standing != Standing::Known || belongs_together {
             return shared;
         }

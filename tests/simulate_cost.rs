@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a run costs, in events: a count is the same on every machine.
+//! What a run costs, in counts, which are the same on every machine.
 
 mod simulated;
 
@@ -19,6 +19,21 @@ fn more_ranks_than_cpus_are_no_more_than_an_event_per_tick() {
     assert!(
         run.events <= ticks,
         "{} events in {ticks} ticks",
+        run.events
+    );
+}
+
+/// At a tick the slices of many CPUs end at one moment. Each changes how fast others get on, who are looked at once
+/// when all of them have ended; after each of these events it would be three times as often.
+#[test]
+fn speeds_are_worked_out_once_per_moment() {
+    let hw = hw();
+    let workload: Workload = "mpi:64,iterations=5".parse().unwrap();
+    let (run, _) = run_plan(&workload.plan(&hw), u64::MAX).unwrap();
+    assert!(
+        run.speeds < 3 * run.events,
+        "{} speeds in {} events",
+        run.speeds,
         run.events
     );
 }

@@ -343,7 +343,7 @@ fn hackbench() {
         let predict = |set| {
             let time = |counted| {
                 let setup = setup(&hw, set, counted);
-                mean(&hw, &setup, &format!("hackbench:{groups}"), 1)
+                mean(&hw, &setup, &format!("hackbench:{groups}"), RUNS)
             };
             let (unseen, counted) = (time(false), time(true));
             (unseen - counted) / unseen * 100.0

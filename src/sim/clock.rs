@@ -106,6 +106,13 @@ impl<E> Events<E> {
         (at, self.announced)
     }
 
+    /// When the next event happens.
+    pub fn next_at(&self) -> Option<Time> {
+        let announced = self.heap.peek().map(|Reverse(entry)| entry.at);
+        let set = self.timers.first().map(|((at, _), _)| at);
+        announced.into_iter().chain(set).min()
+    }
+
     /// Time goes on to the next event.
     pub fn advance(&mut self) -> Option<E> {
         let announced = self.heap.peek().map(|Reverse(entry)| entry.key());

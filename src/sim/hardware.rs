@@ -44,7 +44,7 @@ pub struct Params {
     pub run_permille: u64,
     /// The balancer's first tick comes at a random moment of its interval, not at its end.
     pub random_phase: bool,
-    /// Work of touching a page for the first time: with 4 KiB, 2 GiB/s.
+    /// Work of touching a page for the first time: with 4 KiB, 2000 MiB/s.
     pub page_ns: u64,
 }
 

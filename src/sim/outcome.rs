@@ -218,6 +218,8 @@ pub struct Outcome {
     pub pages_moved: u64,
     pub ticks: u64,
     pub events: u64,
+    /// How often a CPU's speed was worked out.
+    pub speeds: u64,
     pub occupancy: Occupancy,
 }
 
@@ -256,6 +258,7 @@ impl Outcome {
             pages_moved: tally.brought / world.hw.params.page_ns.max(1),
             ticks: tally.ticks,
             events: world.events.happened(),
+            speeds: world.speeds,
             occupancy: world.occupancy.clone(),
         }
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A run: the state of the simulated machine, and the loop over events.
 //!
-//! An event only changes who runs where; what follows from it is worked out before time goes on: tasks
-//! that came to a CPU go on with their programs ([`steps`](super::steps)), then everybody whose circumstances
-//! have changed gets a new speed. So no function calls itself by way of a wake-up, and a moment in which
+//! An event only changes who runs where. What follows from it is worked out at once: tasks that came to a CPU go
+//! on with their programs ([`steps`](super::steps)). Before time goes on, everybody whose circumstances have
+//! changed gets a new speed. So no function calls itself by way of a wake-up, and a moment in which
 //! hundreds of tasks leave a barrier costs one look at each.
 //!
 //! Invariants, asserted in every run: counters equal what a recount finds, a task is in one place, runs only
@@ -196,6 +196,8 @@ pub struct World<'a> {
     /// CPUs whose speed has to be looked at.
     pub(super) stale: Vec<usize>,
     pub(super) shares: Vec<(usize, u64)>,
+    /// How often a CPU's speed was worked out.
+    pub(super) speeds: u64,
     pub(super) tally: Tally,
     pub(super) occupancy: Occupancy,
     /// Decisions, if they are wanted.
@@ -240,6 +242,7 @@ impl<'a> World<'a> {
             fresh: VecDeque::new(),
             stale: Vec::new(),
             shares: Vec::new(),
+            speeds: 0,
             tally: Tally::new(),
             occupancy: Occupancy::new(hw.nr_nodes()),
             trace: None,
@@ -280,7 +283,7 @@ impl<'a> World<'a> {
                 return Err(self.stuck());
             }
             // Who sleeps has a wake-up to come, and nobody else is left when audits are not.
-            let Some(event) = self.events.advance() else {
+            let Some(event) = self.next_event() else {
                 return Err(self.stuck());
             };
             if self.now() > most_ns {
@@ -350,17 +353,26 @@ impl<'a> World<'a> {
         }
     }
 
-    /// All that follows from what has happened at this moment.
+    /// Who has come to a CPU or to the end of a phase goes on.
     fn settle(&mut self) {
         while let Some(cpu) = self.fresh.pop_front() {
             self.go_on(cpu);
         }
-        let mut stale = std::mem::take(&mut self.stale);
-        self.demand.affected(&mut stale);
-        for cpu in stale.drain(..) {
-            self.refresh(cpu);
+    }
+
+    /// Time goes on to the next event. All that happens at one moment changes speeds once, at its end: at a
+    /// tick hundreds of slices end, each of which changes what others get done.
+    fn next_event(&mut self) -> Option<Event> {
+        let now = self.now();
+        if self.events.next_at().is_none_or(|at| at > now) {
+            let mut stale = std::mem::take(&mut self.stale);
+            self.demand.affected(&mut stale);
+            for cpu in stale.drain(..) {
+                self.refresh(cpu);
+            }
+            self.stale = stale;
         }
-        self.stale = stale;
+        self.events.advance()
     }
 
     /// The CPU's task may have another speed from now on, or another phase.
@@ -371,6 +383,7 @@ impl<'a> World<'a> {
         if self.tasks[id].left.is_none() {
             return;
         }
+        self.speeds += 1;
         let node = self.hw.place(cpu).node;
         let speed = self.hw.speed(
             node,

@@ -5,6 +5,7 @@
 //! checked here, while the user's words are still known, so that the rest of the program sees only
 //! sensible numbers. A bad flag ends with exit status 2.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::Write;
 use std::num::IntErrorKind;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 use thiserror::Error;
 
@@ -27,6 +28,10 @@ use crate::policy::rule_set::RuleSet;
 use crate::ranged::{ParsedBy, Ranged, shown, u32_in, u64_in};
 use crate::sim::SimulateArgs;
 use crate::work::WorkArgs;
+
+pub mod effect;
+
+use effect::Given;
 
 /// `0.1.0-g<sha>[-dirty] <triple>`, as sched_ext schedulers print it.
 pub const VERSION: &str = concat!(
@@ -98,6 +103,48 @@ pub struct Cli {
     pub run: RunArgs,
 }
 
+impl Cli {
+    /// A command line, and which of its flags were given.
+    ///
+    /// # Errors
+    /// What clap has to say instead.
+    pub fn parse_words<W>(words: impl IntoIterator<Item = W>) -> Result<(Self, Given), clap::Error>
+    where
+        W: Into<OsString> + Clone,
+    {
+        let mut matches = Self::command().try_get_matches_from(words)?;
+        let command = Self::command();
+        let given = match matches.subcommand() {
+            Some((name, inside)) => {
+                let command = command.find_subcommand(name);
+                command.map_or_else(Given::default, |command| Given::of(command, inside))
+            }
+            None => Given::of(&command, &matches),
+        };
+        let cli = Self::from_arg_matches_mut(&mut matches);
+        let cli = cli.map_err(|error| error.format(&mut Self::command()))?;
+        Ok((cli, given))
+    }
+
+    /// Refuse flags that would have no effect.
+    ///
+    /// # Errors
+    /// Which, and why.
+    pub fn check_effect(&self, given: &Given) -> Result<(), UsageError> {
+        match &self.command {
+            None => effect::check_run(&self.run, given),
+            Some(Command::Simulate(args)) => effect::check_simulate(args, given),
+            Some(
+                Command::Topology(_)
+                | Command::Rules(_)
+                | Command::Replay(_)
+                | Command::Work(_)
+                | Command::Compare(_),
+            ) => Ok(()),
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show the machine as the scheduler sees it.
@@ -128,7 +175,7 @@ pub struct RulesArgs {
     pub rules: RuleArgs,
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// How to print the limits.
+    /// How to print the limits; both have every rule set's. docs/rules.md tells the fields of JSON.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
@@ -296,7 +343,7 @@ pub struct LocalityArgs {
     pub locality: LocalityMode,
 
     /// CPU time for finding out where memory is: so much in each second, on the whole machine.
-    #[arg(long, value_name = "USEC", default_value_t = DEFAULT_LOOK_BUDGET_US,
+    #[arg(long, value_name = "USEC", default_value_t = 20_000,
           value_parser = u32_in(100..=1_000_000))]
     pub look_budget_us: u32,
 
@@ -319,11 +366,6 @@ pub enum DispatcherKind {
     /// This program, task by task: slower, for trying rules. docs/user-dispatcher.md
     User,
 }
-
-/// Defaults of flags that the user dispatcher has no use for.
-pub const DEFAULT_PULL_DELAY_US: u64 = 500;
-pub const DEFAULT_SYNC_US: u64 = 100;
-pub const DEFAULT_LOOK_BUDGET_US: u32 = 20_000;
 
 /// What the scheduler decides by, on the real machine and in the simulator.
 #[derive(Debug, Clone, Args)]
@@ -358,13 +400,13 @@ pub struct PolicyArgs {
     pub slice_min_us: u64,
 
     /// How long a task waits in its own LLC before idle CPUs of other LLCs and nodes may take it.
-    #[arg(long, value_name = "USEC", default_value_t = DEFAULT_PULL_DELAY_US,
+    #[arg(long, value_name = "USEC", default_value_t = 500,
           value_parser = u64_in(0..=1_000_000))]
     pub pull_delay_us: u64,
 
     /// Leave a wakee behind its waker when the waker has so far slept within this time after such a
     /// wake-up; 0 never does.
-    #[arg(long, value_name = "USEC", default_value_t = DEFAULT_SYNC_US,
+    #[arg(long, value_name = "USEC", default_value_t = 100,
           value_parser = u64_in(0..=1_000_000))]
     pub sync_us: u64,
 }
@@ -430,32 +472,6 @@ pub struct RunArgs {
     #[command(flatten, next_help_heading = "Libbpf Options")]
     pub libbpf: LibbpfOpts,
 }
-
-impl RunArgs {
-    /// Refuse memory that is to follow when by the flags nobody knows where it is, or nobody ever decides. What
-    /// `--locality auto` comes to only the machine tells.
-    ///
-    /// # Errors
-    /// Which flags do not go together, and what to do.
-    pub fn check(&self) -> Result<(), UsageError> {
-        if !self.locality.migrate_memory {
-            return Ok(());
-        }
-        let (with, needs) = match self.locality.locality {
-            LocalityMode::Off => ("--locality off", NEEDS_LOOKS),
-            LocalityMode::FirstTouch => ("--locality first-touch", NEEDS_LOOKS),
-            _ if self.policy.balance_interval_ms == 0 => ("--balance-interval-ms 0", NEEDS_TICKS),
-            LocalityMode::Auto | LocalityMode::Sampled => return Ok(()),
-        };
-        Err(UsageError::new(format_args!(
-            "--migrate-memory cannot be had with {with}: {needs}; leave one of the two flags out"
-        )))
-    }
-}
-
-/// What `--migrate-memory` cannot do without.
-const NEEDS_LOOKS: &str = "it needs --locality sampled (or auto, the default)";
-const NEEDS_TICKS: &str = "memory follows at the ticks of the balancer, of which there are none";
 
 #[cfg(test)]
 mod tests;

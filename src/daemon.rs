@@ -201,7 +201,6 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, lasting: &mut Lasting) -> Resu
 
 /// `scx_ballast [FLAGS]`.
 pub fn run(args: &RunArgs) -> Result<()> {
-    args.check()?;
     init_logging(args.verbose)?;
     let shutdown = signals()?;
     check::check()?;

@@ -3,13 +3,14 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use anyhow::Result;
+use scx_ballast::cli::effect::Given;
 use scx_ballast::cli::{self, Cli, Command, DispatcherKind};
 use scx_ballast::{compare, daemon, observe, replay, rules, sim, topology, user, work};
 
-fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| cli::exit_over(&error));
-    let done = match &cli.command {
+fn run(cli: &Cli, given: &Given) -> Result<()> {
+    cli.check_effect(given)?;
+    match &cli.command {
         Some(Command::Topology(args)) => topology::run(args),
         Some(Command::Rules(args)) => rules::run(args),
         Some(Command::Replay(args)) => replay::run(args),
@@ -22,6 +23,11 @@ fn main() -> ExitCode {
             user::launch::run(&cli.run).map(|never| match never {})
         }
         None => daemon::run(&cli.run),
-    };
-    cli::exit_code(done)
+    }
+}
+
+fn main() -> ExitCode {
+    let parsed = Cli::parse_words(std::env::args_os());
+    let (cli, given) = parsed.unwrap_or_else(|error| cli::exit_over(&error));
+    cli::exit_code(run(&cli, &given))
 }

@@ -3,11 +3,12 @@
 //!
 //! For each node the numbers of the chosen set, then those of every set side by side. A limit reads
 //! "at most N tasks" ([`max_running`](crate::policy::compile::PairLimits::max_running)) and "an imbalance of at
-//! most N".
+//! most N". Both formats have all sets; the fields of JSON are told in docs/rules.md.
 
 use std::fmt::Write;
 
 use anyhow::Result;
+use serde::Serialize;
 
 use crate::cli::{Format, RulesArgs};
 use crate::machine::Machine;
@@ -25,9 +26,66 @@ pub fn run(args: &RulesArgs) -> Result<()> {
     let chosen = Limits::compile(args.rules.rules, thresholds, &shapes);
     let text = match args.format {
         Format::Text => render_text(&machine, &shapes, &chosen, thresholds),
-        Format::Json => serde_json::to_string_pretty(&chosen)? + "\n",
+        Format::Json => render_json(&machine, &shapes, chosen.set, thresholds)? + "\n",
     };
     output::write(text)
+}
+
+/// The same for programs.
+#[derive(Serialize)]
+struct RulesJson {
+    format: u32,
+    chosen: RuleSet,
+    nodes: Vec<NodeJson>,
+    sets: Vec<SetJson>,
+}
+
+/// A node with CPUs, by dense index.
+#[derive(Serialize)]
+struct NodeJson {
+    id: u32,
+    /// Its LLCs as they are split, as many as the real ones if they are not.
+    split_llcs: usize,
+    #[serde(flatten)]
+    shape: NodeShape,
+}
+
+#[derive(Serialize)]
+struct SetJson {
+    description: &'static str,
+    #[serde(flatten)]
+    limits: Limits,
+}
+
+/// Every set's limits for programs; `chosen` is named.
+///
+/// # Errors
+/// None that serde_json would have for plain numbers and strings.
+pub fn render_json(
+    machine: &Machine,
+    shapes: &[NodeShape],
+    chosen: RuleSet,
+    thresholds: Thresholds,
+) -> serde_json::Result<String> {
+    let nodes = shapes.iter().zip(machine.cpu_nodes());
+    let sets = RuleSet::ALL.into_iter();
+    serde_json::to_string_pretty(&RulesJson {
+        format: 1,
+        chosen,
+        nodes: nodes
+            .map(|(shape, node)| NodeJson {
+                id: node.id,
+                split_llcs: node.llcs.len(),
+                shape: *shape,
+            })
+            .collect(),
+        sets: sets
+            .map(|set| SetJson {
+                description: describe(set),
+                limits: Limits::compile(set, thresholds, shapes),
+            })
+            .collect(),
+    })
 }
 
 /// Every set's limits for people; `chosen` is marked.
@@ -37,7 +95,7 @@ pub fn render_text(
     chosen: &Limits,
     thresholds: Thresholds,
 ) -> String {
-    let mut text = format!("rule set {}: {}\n", chosen.set, describe(chosen));
+    let mut text = format!("rule set {}: {}\n", chosen.set, describe(chosen.set));
     for group in groups(machine, shapes) {
         let _ = write!(text, "\n{}\n", group.title);
         let _ = writeln!(
@@ -67,8 +125,8 @@ tasks: committed tasks of the node, running, waiting or newborn; excess: of the 
 in tasks; an excess of 1 is always left alone. More: docs/rules.md
 ";
 
-fn describe(limits: &Limits) -> &'static str {
-    match limits.set {
+fn describe(set: RuleSet) -> &'static str {
+    match set {
         RuleSet::Ballast => "one predicate at fork, at run time and for preferred nodes",
         RuleSet::None => "no tolerance at all (Linux 5.5)",
         RuleSet::V5_6 => "a model of Linux 5.6",

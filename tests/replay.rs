@@ -424,7 +424,10 @@ fn absurd_numbers_are_refused() {
     let (output, _) = replay(&[Record::Header(absurd)]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("line 1: the machine"), "{text}");
+    assert!(
+        text.contains("line 1: the header contradicts itself: node 0 has 4294967295 CPUs"),
+        "{text}"
+    );
     let mut newborns = tick(&header(&machine()));
     newborns.observation.nodes[0].newborn = u32::MAX;
     let (output, _) = replay(&[Record::Header(header(&machine())), Record::Tick(newborns)]);

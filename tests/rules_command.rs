@@ -41,6 +41,62 @@ fn thresholds_change_the_numbers() {
     assert!(more.contains("excess <= 3 and busier <= 4"), "{more}");
 }
 
+/// All that the text has: the nodes, every set's limits, and which is chosen.
+#[test]
+fn json_has_every_set_and_says_which_is_chosen() {
+    let json = |args: &[&str]| -> serde_json::Value {
+        let text = rules(&[&["--format", "json"], args].concat());
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let all = json(&["--rules", "v5.6", "--virt-llc=2-2"]);
+    assert_eq!(all["format"], 1);
+    assert_eq!(all["chosen"], "v5.6");
+    let node = |id: u32| serde_json::json!({ "id": id, "split_llcs": 4, "weight": 8, "llcs": 1, "imb_numa_nr": 1 });
+    assert_eq!(all["nodes"], serde_json::json!([node(0), node(1)]));
+    let sets = all["sets"].as_array().expect("sets");
+    let names: Vec<&str> = sets.iter().filter_map(|set| set["set"].as_str()).collect();
+    assert_eq!(names, ["none", "v5.6", "v5.11", "v5.18", "v6.0", "ballast"]);
+    // The lines of the text have these numbers.
+    assert_eq!(
+        sets[1],
+        serde_json::json!({
+            "set": "v5.6",
+            "description": "a model of Linux 5.6",
+            "fork": { "judge": "before", "max_imbalance": u32::MAX, "max_running": [8, 8], "cap_by_affinity": false },
+            "run_time": {
+                "side": "busier", "one_more": false, "max_running": [2, 2], "max_imbalance": u32::MAX, "halved": false,
+            },
+            "preferred": {
+                "side": "lighter", "one_more": false, "max_running": [2, 2], "max_imbalance": u32::MAX, "halved": false,
+            },
+            "no_spare_swap": false,
+            "fresh_start": false,
+        })
+    );
+    assert_eq!(
+        sets[5],
+        serde_json::json!({
+            "set": "ballast",
+            "description": "one predicate at fork, at run time and for preferred nodes",
+            "fork": { "judge": "after", "max_imbalance": 2, "max_running": [1, 1], "cap_by_affinity": true },
+            "run_time": {
+                "side": "busier", "one_more": false, "max_running": [1, 1], "max_imbalance": 2, "halved": false,
+            },
+            "preferred": {
+                "side": "busier", "one_more": false, "max_running": [1, 1], "max_imbalance": 2, "halved": false,
+            },
+            "no_spare_swap": true,
+            "fresh_start": true,
+        })
+    );
+    // Thresholds change those of all sets.
+    let more = json(&["--imb-numa-nr", "50%"]);
+    assert_eq!(more["chosen"], "ballast");
+    for set in [3, 4, 5] {
+        assert_eq!(more["sets"][set]["run_time"]["max_running"][1], 4);
+    }
+}
+
 /// Limits go by real LLCs; the virtual ones are told.
 #[test]
 fn virtual_llcs_are_told() {

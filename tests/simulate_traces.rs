@@ -167,8 +167,10 @@ fn children_come_when_they_came_and_absurd_numbers_are_bounded() {
         });
         times.sum()
     };
-    // Once in a microsecond of its second at most.
-    assert_eq!(sleeps(&one(0, 0, u64::MAX)), 1_000_000);
+    // Once in a microsecond of its second at most, and once in 100 ns of its CPU time.
+    assert_eq!(sleeps(&one(0, 900, u64::MAX)), 1_000_000);
+    assert_eq!(sleeps(&one(0, 10, u64::MAX)), 100_000);
+    assert_eq!(sleeps(&one(0, 0, u64::MAX)), 0);
 }
 
 /// CPU time of each task that ended, ascending, in ns.

@@ -176,31 +176,3 @@ fn shows_its_ranges(path: &[&str], known: &[&str]) {
         }
     }
 }
-
-#[test]
-fn memory_does_not_follow_when_nobody_looks_where_it_is_or_decides() {
-    let checked = |flags: &[&str]| {
-        let cli = Cli::try_parse_from(["scx_ballast"].iter().chain(flags)).unwrap();
-        cli.run.check().map_err(|error| error.to_string())
-    };
-    for mode in ["off", "first-touch"] {
-        let said = checked(&["--migrate-memory", "--locality", mode]).unwrap_err();
-        assert!(
-            said.contains(&format!("--locality {mode}")) && said.contains("sampled"),
-            "{said}"
-        );
-        assert_eq!(checked(&["--locality", mode]), Ok(()));
-    }
-    let never = ["--balance-interval-ms", "0"];
-    for mode in ["auto", "sampled"] {
-        let named = ["--migrate-memory", "--locality", mode];
-        assert_eq!(checked(&named), Ok(()));
-        let said = checked(&[&named[..], &never].concat()).unwrap_err();
-        assert!(
-            said.contains("--balance-interval-ms 0") && said.contains("--migrate-memory"),
-            "{said}"
-        );
-    }
-    assert_eq!(checked(&["--migrate-memory"]), Ok(()));
-    assert_eq!(checked(&never), Ok(()));
-}

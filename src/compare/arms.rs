@@ -5,8 +5,8 @@ use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use clap::error::ErrorKind;
-use clap::{Parser, ValueEnum};
 use thiserror::Error;
 
 use super::record::Arm;
@@ -146,27 +146,27 @@ fn argv(text: &str, own: &Path) -> Result<Vec<String>, ArmError> {
 /// Whether this program would schedule with `flags`; other schedulers' flags show when they are started.
 fn own_flags(flags: &[String]) -> Result<(), String> {
     let words = ["scx_ballast".to_string()];
-    let cli =
-        Cli::try_parse_from(words.iter().chain(flags)).map_err(|error| match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                "it would schedule nothing".into()
-            }
-            _ => {
-                let text = error.render().to_string();
-                let text = text.strip_prefix("error: ").unwrap_or(&text);
-                // How to call this program is not how to write an arm.
-                let said = text.split("\n\nUsage:").next().unwrap_or(text);
-                let said = said.split("\n\nFor more").next().unwrap_or(said);
-                said.trim_end().to_string()
-            }
-        })?;
+    let (cli, given) = Cli::parse_words(words.iter().chain(flags)).map_err(|error| match error
+        .kind()
+    {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => "it would schedule nothing".into(),
+        _ => {
+            let text = error.render().to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            // How to call this program is not how to write an arm.
+            let said = text.split("\n\nUsage:").next().unwrap_or(text);
+            let said = said.split("\n\nFor more").next().unwrap_or(said);
+            said.trim_end().to_string()
+        }
+    })?;
     if cli.command.is_some() || cli.run.help_stats {
         return Err("it would schedule nothing".into());
     }
-    let checked = match cli.run.dispatcher {
-        DispatcherKind::Kernel => cli.run.check(),
-        DispatcherKind::User => launch::check_flags(&cli.run),
+    let sized = || match cli.run.dispatcher {
+        DispatcherKind::Kernel => Ok(()),
+        DispatcherKind::User => launch::check_size(&cli.run),
     };
+    let checked = cli.check_effect(&given).and_then(|()| sized());
     checked.map_err(|error| error.to_string())
 }
 

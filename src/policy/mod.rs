@@ -30,6 +30,7 @@
 pub mod balance;
 mod candidates;
 pub mod compile;
+pub mod consistent;
 pub mod engine;
 pub mod history;
 pub mod limits;

@@ -46,32 +46,6 @@ impl Shape {
         }
     }
 
-    /// Whether it is consistent; one that was read from a file may not be.
-    ///
-    /// # Errors
-    /// What is wrong, in one sentence.
-    pub fn check(&self) -> Result<(), String> {
-        let (nodes, llcs) = (self.weight.len(), self.llc_weight.len());
-        let complete = |order: &Vec<u8>| {
-            let mut sorted = order.clone();
-            sorted.sort_unstable();
-            sorted.iter().copied().eq(0..nodes as u8)
-        };
-        let lengths = self.order.len() == nodes
-            && self.first_llc.len() == nodes
-            && self.llc_node.len() == llcs
-            && (1..=64).contains(&nodes);
-        let llcs_in_order = self.first_llc.is_sorted()
-            && self.first_llc.iter().all(|&llc| usize::from(llc) < llcs)
-            && self.llc_node.iter().all(|&node| usize::from(node) < nodes);
-        let mut cpus = self.weight.iter().chain(&self.llc_weight);
-        let possible = cpus.all(|&cpus| cpus <= MOST_CPUS);
-        if !lengths || !llcs_in_order || !possible || !self.order.iter().all(complete) {
-            return Err("the machine that it describes is inconsistent".into());
-        }
-        Ok(())
-    }
-
     /// Nodes with CPUs.
     pub fn nodes(&self) -> usize {
         self.weight.len()

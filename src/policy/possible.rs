@@ -4,8 +4,10 @@
 //! A trace comes from a file, which may be damaged or written by hand. The rules add and multiply what an observation
 //! says without a check of their own: what passes here does not overflow there, and no index is beyond its end. The
 //! bounds are wide, far beyond what a machine can have, so that a counter that is a little off refuses no trace.
-//! Whether the numbers fit together is for [`Replay`](super::record::Replay) to say.
+//! Whether the numbers of a header fit together is for [`consistent`], and whether the decisions do for
+//! [`Replay`](super::record::Replay) to say.
 
+use super::consistent;
 use super::observation::{MOST_CPUS, NodeObs, Observation, Shape};
 use super::record::{ForkRecord, Record};
 
@@ -40,7 +42,7 @@ fn weights(what: &str, numbers: &[u32]) -> Result<(), String> {
 /// The number that cannot be, in one sentence.
 pub fn check(record: &Record, shape: Option<&Shape>) -> Result<(), String> {
     match record {
-        Record::Header(header) => header.shape.check(),
+        Record::Header(header) => consistent::check(header),
         Record::Fork(fork) => check_fork(fork),
         Record::Exit(exit) => all("at", MOST_AT, &[exit.at]),
         Record::Brought(brought) => all("at", MOST_AT, &[brought.at]),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::balance::{Balancer, Decisions};
 use super::compile::Limits;
+use super::consistent;
 use super::locality::decide::Decider;
 use super::locality::fork::{HomeChoice, HomeWhy, fork_home};
 use super::locality::record::{BroughtRecord, LocalityRecord};
@@ -174,7 +175,7 @@ impl Replay {
                 header.format
             ));
         }
-        header.shape.check()?;
+        consistent::check(&header)?;
         let mut balancer = Balancer::new(header.shape.clone(), 0);
         balancer.spare_bystanders(header.limits.no_bystanders);
         let decider = Decider::new(header.shape.clone(), 0);

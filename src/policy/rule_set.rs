@@ -248,6 +248,10 @@ const BALLAST: Rules = Rules {
     fresh_start: true,
 };
 
+fn is_min(imbalance: Imbalance, count: Count) -> bool {
+    imbalance == Imbalance::Min || count == Count::ImbalanceMin
+}
+
 impl RuleSet {
     /// All sets, oldest first, ours last.
     pub const ALL: [Self; 6] = [
@@ -269,6 +273,43 @@ impl RuleSet {
             Self::V6_0 => "v6.0",
             Self::Ballast => "ballast",
         }
+    }
+
+    /// Whether some number of the set follows `--imb-numa-nr`.
+    pub fn uses_imb_numa_nr(self) -> bool {
+        let Rules {
+            fork,
+            run_time,
+            preferred,
+            ..
+        } = self.rules();
+        [fork.count, run_time.count, preferred.count]
+            .iter()
+            .any(|count| match count {
+                Count::Never | Count::ImbalanceMin | Count::Cpus => false,
+                Count::QuarterOfNode
+                | Count::QuarterOfMachine
+                | Count::ImbNumaNrQuarter
+                | Count::ImbNumaNr => true,
+            })
+    }
+
+    /// Whether some number of the set follows `--imbalance-min`.
+    pub fn uses_imbalance_min(self) -> bool {
+        let Rules {
+            run_time,
+            preferred,
+            ..
+        } = self.rules();
+        let pairs = [run_time, preferred];
+        let in_pairs = pairs.iter().any(|rule| is_min(rule.imbalance, rule.count));
+        in_pairs || self.uses_imbalance_min_at_fork()
+    }
+
+    /// The same of where new tasks go.
+    pub fn uses_imbalance_min_at_fork(self) -> bool {
+        let fork = self.rules().fork;
+        is_min(fork.imbalance, fork.count)
     }
 
     pub(super) const fn rules(self) -> Rules {

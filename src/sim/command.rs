@@ -27,7 +27,6 @@ use crate::policy::record::Record;
 /// The machine cannot be had, the workload does not come to its end, or something cannot be written.
 pub fn run(args: &SimulateArgs) -> Result<()> {
     check_dashes(args)?;
-    args.extras.check(args.policy.balance_interval_ms)?;
     files::check(args)?;
     let machine = args.machine.read()?;
     for warning in machine.warnings() {

@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::world::Setup;
-use crate::cli::UsageError;
 
 /// How good the evidence of locality is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
@@ -104,39 +103,6 @@ impl Default for Extras {
 const PAGES_PER_MIB: u64 = 256;
 
 impl ExtraArgs {
-    /// Refuse flags that would have no effect beside others; `balance_ms` is that of the balancer.
-    ///
-    /// # Errors
-    /// Which flags do not go together, and what to do.
-    pub fn check(&self, balance_ms: u64) -> Result<(), UsageError> {
-        let off = self.locality == LocalityFlag::Off;
-        let refused = |flag: &str, with: &str, why: &str| {
-            let what = format!("{flag} cannot be had {with}: {why}");
-            Err(UsageError::new(what))
-        };
-        if self.migrate_rate > 0 {
-            const UNKNOWN: &str = "nobody knows then where memory is";
-            if off {
-                let why = format!("{UNKNOWN}; give --locality exact or sampled, too");
-                return refused("--migrate-rate", "without --locality", &why);
-            }
-            if self.without.contains(&LeftOut::R8) {
-                let why = format!("{UNKNOWN}; leave one of the two out");
-                return refused("--migrate-rate", "with --without r8", &why);
-            }
-        }
-        if off && self.without.contains(&LeftOut::R7) {
-            let why = "it is about looks at memory, of which there are none; give --locality sampled, too";
-            return refused("--without r7", "without --locality", why);
-        }
-        if !off && balance_ms == 0 {
-            let why = "memory is looked at, and followed, at the ticks of the balancer, of which there are none; leave \
-                       one of the two out";
-            return refused("--locality", "with --balance-interval-ms 0", why);
-        }
-        Ok(())
-    }
-
     /// What a machine of one node has no use for, if something of it was asked for.
     pub fn on_one_node(&self) -> Option<&'static str> {
         match (self.locality, self.page_scan) {

@@ -13,10 +13,8 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use crate::cli::{
-    self, DEFAULT_LOOK_BUDGET_US, DEFAULT_PULL_DELAY_US, DEFAULT_SYNC_US, DispatcherKind,
-    LocalityMode, RunArgs, UsageError, VERSION,
-};
+use crate::cli::effect::Given;
+use crate::cli::{self, DispatcherKind, RunArgs, UsageError, VERSION};
 use crate::machine::Machine;
 use crate::user::ask;
 
@@ -39,7 +37,7 @@ struct UserCli {
     run: RunArgs,
 }
 
-/// Flags that [`check_flags`] refuses, or of which one value is taken only, by their fields.
+/// Flags that [`effect`](cli::effect) refuses, or of which one value is taken only, by their fields.
 const NOT_OFFERED: &[&str] = &[
     "dispatcher",
     "locality",
@@ -63,9 +61,10 @@ fn command() -> clap::Command {
     NOT_OFFERED.iter().fold(shown, hide)
 }
 
-fn parse_from(words: impl IntoIterator<Item = OsString>) -> Result<RunArgs, clap::Error> {
+fn parse_from(words: impl IntoIterator<Item = OsString>) -> Result<(RunArgs, Given), clap::Error> {
     let matches = command().try_get_matches_from(words)?;
-    let args = UserCli::from_arg_matches(&matches)?.run;
+    let given = Given::of(&command(), &matches);
+    let mut args = UserCli::from_arg_matches(&matches)?.run;
     let named = matches.value_source("dispatcher") == Some(ValueSource::CommandLine);
     if named && args.dispatcher == DispatcherKind::Kernel {
         return Err(command().error(
@@ -73,52 +72,27 @@ fn parse_from(words: impl IntoIterator<Item = OsString>) -> Result<RunArgs, clap
             format_args!("{PROGRAM} is the user dispatcher; scx_ballast has the kernel dispatcher"),
         ));
     }
-    Ok(args)
+    args.dispatcher = DispatcherKind::User;
+    Ok((args, given))
 }
 
-/// The other program's flags. Ends this process, with status 2, if they are wrong.
-pub fn parse() -> RunArgs {
+/// The other program's flags, and which of them were given. Ends this process, with status 2, if they are wrong.
+pub fn parse() -> (RunArgs, Given) {
     parse_from(std::env::args_os()).unwrap_or_else(|error| cli::exit_over(&error))
 }
 
-/// Refuse flags that would have no effect.
+/// Refuse more tasks than it has memory for.
 ///
 /// # Errors
-/// Which, and why.
-pub fn check_flags(args: &RunArgs) -> Result<(), UsageError> {
-    let not = |flag: &str, why: &str| {
-        Err(UsageError::new(format_args!(
-            "{flag} cannot be had with --dispatcher user: {why}"
-        )))
-    };
-    let memory = "it does not look where memory lies";
-    match args.locality.locality {
-        LocalityMode::FirstTouch => return not("--locality first-touch", memory),
-        LocalityMode::Sampled => return not("--locality sampled", memory),
-        LocalityMode::Auto | LocalityMode::Off => {}
+/// How many it has room for.
+pub fn check_size(args: &RunArgs) -> Result<(), UsageError> {
+    if args.max_tasks <= MAX_TASKS {
+        return Ok(());
     }
-    if args.locality.migrate_memory {
-        return not("--migrate-memory", memory);
-    }
-    if args.locality.look_budget_us != DEFAULT_LOOK_BUDGET_US {
-        return not("--look-budget-us", memory);
-    }
-    if args.policy.pull_delay_us != DEFAULT_PULL_DELAY_US {
-        return not("--pull-delay-us", "idle CPUs do not pull tasks");
-    }
-    if args.policy.sync_us != DEFAULT_SYNC_US {
-        return not("--sync-us", "it is not told who wakes whom");
-    }
-    if args.global_idle_mask {
-        return not("--global-idle-mask", "it uses no idle mask");
-    }
-    if args.max_tasks > MAX_TASKS {
-        return not(
-            &format!("--max-tasks {}", args.max_tasks),
-            &format!("its memory is of a fixed size, enough for {MAX_TASKS}"),
-        );
-    }
-    Ok(())
+    Err(UsageError::new(format_args!(
+        "--max-tasks {} cannot be had with --dispatcher user: its memory is of a fixed size, enough for {MAX_TASKS}",
+        args.max_tasks
+    )))
 }
 
 /// Can scx_rustland_core run here?
@@ -145,7 +119,7 @@ pub fn check_machine(machine: &Machine) -> Result<()> {
 /// # Errors
 /// A flag that it has not, or the program cannot be run.
 pub fn run(args: &RunArgs) -> Result<Infallible> {
-    check_flags(args)?;
+    check_size(args)?;
     let own = std::env::current_exe().context("where this program is")?;
     let program = own.with_file_name(PROGRAM);
     if !program.exists() {
@@ -203,17 +177,11 @@ fn shown(said: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Cli;
-
-    fn refusal(flags: &[&str]) -> Option<String> {
-        let words = ["scx_ballast", "--dispatcher", "user"];
-        let cli = Cli::try_parse_from(words.iter().chain(flags)).unwrap();
-        check_flags(&cli.run).err().map(|error| error.to_string())
-    }
+    use crate::cli::LocalityMode;
 
     fn parsed(words: &[&str]) -> Result<RunArgs, clap::Error> {
         let words = [PROGRAM].iter().chain(words).map(OsString::from);
-        parse_from(words)
+        parse_from(words).map(|(args, _)| args)
     }
 
     #[test]
@@ -264,47 +232,22 @@ mod tests {
         assert_eq!(said.exit_code(), 2);
         // As the launcher starts it, with flags that are not shown.
         let args = parsed(&["--dispatcher", "user", "--locality", "off", "--partial"]).unwrap();
-        assert!(args.partial && args.locality.locality == LocalityMode::Off);
+        assert!(args.partial && args.dispatcher == DispatcherKind::User);
+        assert!(args.locality.locality == LocalityMode::Off);
         assert!(parsed(&[]).is_ok());
         let said = parsed(&["--version"]).unwrap_err().to_string();
         assert_eq!(said.trim(), format!("{PROGRAM} {VERSION}"));
     }
 
     #[test]
-    fn what_would_have_no_effect_is_refused() {
-        for flags in [
-            vec!["--locality", "sampled"],
-            vec!["--locality", "first-touch"],
-            vec!["--migrate-memory"],
-            vec!["--look-budget-us", "100"],
-            vec!["--pull-delay-us", "1"],
-            vec!["--sync-us", "0"],
-            vec!["--global-idle-mask"],
-            vec!["--max-tasks", "65537"],
-        ] {
-            let said = refusal(&flags).unwrap_or_else(|| panic!("{flags:?} is taken"));
-            assert!(
-                said.contains(flags[0]) && said.contains("--dispatcher user"),
-                "{said}"
-            );
-        }
-        let taken = [
-            "--rules",
-            "v6.0",
-            "--slice-us",
-            "100",
-            "--partial",
-            "--locality",
-            "off",
-            "--trace",
-            "x",
-            "--balance-interval-ms",
-            "0",
-            "--newborn-ms",
-            "0",
-            "--virt-llc",
-        ];
-        assert_eq!(refusal(&taken), None);
-        assert_eq!(refusal(&[]), None);
+    fn its_memory_is_of_a_fixed_size() {
+        let most = parsed(&["--max-tasks", "65536"]).unwrap();
+        assert!(check_size(&most).is_ok());
+        let more = parsed(&["--max-tasks", "65537"]).unwrap();
+        let said = check_size(&more).unwrap_err().to_string();
+        assert!(
+            said.contains("--max-tasks 65537") && said.contains("enough for 65536"),
+            "{said}"
+        );
     }
 }

@@ -30,25 +30,28 @@ mod bpf_intf {
 use std::process::ExitCode;
 
 use anyhow::Result;
+use scx_ballast::cli::effect::{self, Given};
 use scx_ballast::cli::{self, RunArgs};
 use scx_ballast::daemon::init_logging;
 use scx_ballast::kernel::check;
 use scx_ballast::observe;
-use scx_ballast::user::launch::{self, check_flags};
+use scx_ballast::user::launch::{self, check_size};
 
-fn run(args: &RunArgs) -> Result<()> {
-    check_flags(args)?;
+fn run(args: &RunArgs, given: &Given) -> Result<()> {
+    effect::check_run(args, given)?;
+    if args.help_stats {
+        return observe::describe();
+    }
+    if args.monitor.is_some() {
+        return observe::monitor_only(args);
+    }
+    check_size(args)?;
     init_logging(args.verbose)?;
     check::check()?;
     serve::run(args)
 }
 
 fn main() -> ExitCode {
-    let args = launch::parse();
-    let done = match () {
-        () if args.help_stats => observe::describe(),
-        () if args.monitor.is_some() => observe::monitor_only(&args),
-        () => run(&args),
-    };
-    cli::exit_code(done)
+    let (args, given) = launch::parse();
+    cli::exit_code(run(&args, &given))
 }

@@ -25,6 +25,8 @@ use crate::sim::program::{Mark, Op, Plan};
 const UNKNOWN_SLEEP_NS: u64 = 100_000_000;
 /// Shorter times are none.
 const SHORTEST_NS: u64 = 1_000;
+/// Going to sleep and waking up takes more CPU time than this on any machine.
+const SLEEP_RUNS_NS: u64 = 100;
 
 /// A workload, and what the trace did not have for it.
 #[derive(Debug, Default)]
@@ -203,12 +205,10 @@ impl Life {
     fn measure(&self, until: u64) -> (u64, u64, u64) {
         if let Some(end) = &self.end {
             let life = end.at.saturating_sub(self.born).max(1);
+            let run = end.run_ns.min(life);
             // Nobody sleeps oftener than this, whatever a file says.
-            return (
-                life,
-                end.run_ns.min(life),
-                end.sleeps.min(life / SHORTEST_NS),
-            );
+            let most = (life / SHORTEST_NS).min(run / SLEEP_RUNS_NS);
+            return (life, run, end.sleeps.min(most));
         }
         let life = until.saturating_sub(self.born).max(1);
         let (sum, ticks) = self.busy;

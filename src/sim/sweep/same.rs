@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Flags that make no difference beside others, and why.
+//! Values of a flag that make no difference on a machine, and why. What flags alone tell was refused before
+//! ([`effect`](crate::cli::effect)).
 
 use crate::cli::PolicyArgs;
 use crate::policy::compile::Limits;
@@ -62,10 +63,6 @@ pub(super) fn why(
     with: impl Fn(&str) -> Option<Setup>,
 ) -> String {
     let differs = |value| with(value).is_some_and(|other| other != *setup);
-    let newborns_off = match policy.newborn_ms {
-        0 => "--newborn-ms 0 counts no newborns",
-        _ => "--without r6 counts no newborns",
-    };
     match flag {
         "imb-numa-nr" | "imbalance-min" | "balance-interval-ms" if is_one_node(setup) => {
             "there is one node, and nothing to balance".into()
@@ -75,9 +72,6 @@ pub(super) fn why(
         }
         "pull-delay-us" if effects.llcs == 1 => {
             "there is one LLC, and none to take tasks from".into()
-        }
-        "imb-numa-nr" | "imbalance-min" if setup.balance_ns == 0 && differs("0") => {
-            "--balance-interval-ms 0 moves nobody, and at fork these rules do not use it".into()
         }
         "imb-numa-nr" if !differs("0") && differs("4096") => {
             "all values come to a limit of 0 tasks on these nodes".into()
@@ -90,10 +84,6 @@ pub(super) fn why(
             "all values come to the same whole number of tasks on these nodes; take a wider range"
                 .into()
         }
-        "newborn-ms" if setup.newborn_ns == 0 => {
-            format!("{newborns_off}, however long they would count")
-        }
-        "newborn-work-us" if setup.newborn_ns == 0 => format!("{newborns_off}, whatever they did"),
         "pull-delay-us" if !setup.extras.pulls => {
             "--without r9 lets no CPU take tasks from elsewhere, whatever the delay".into()
         }
@@ -101,6 +91,6 @@ pub(super) fn why(
             "no turn is longer than --slice-us, which is {}; all values are capped there",
             policy.slice_us
         ),
-        _ => "these rules do not use it: all values make the same limits".into(),
+        _ => "all values make the same limits".into(),
     }
 }

@@ -11,7 +11,7 @@ help:
 	@echo 'make demo    see it work: a lab machine, a fork burst and hackbench under EEVDF and scx_ballast'
 	@echo 'make setup   install what build and lab need (Debian 12 or newer, as root); done by the others too'
 	@echo 'make build   target/release/scx_ballast and scx_ballast_user'
-	@echo 'make test    all tests that a change has to pass; half an hour on two cores'
+	@echo 'make test    all tests that a change has to pass; three quarters of an hour on two cores'
 	@echo 'make bench   time the policy alone: a balancing tick and a fork placement; two minutes on a quiet machine'
 	@echo 'make lab     the in-lab tests on every kernel and machine; hours'
 	@echo 'make soak    the in-lab tests for long: storms, stops, hotplug; hours'

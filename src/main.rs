@@ -14,7 +14,7 @@ fn run(cli: &Cli, given: &Given) -> Result<()> {
         Some(Command::Topology(args)) => topology::run(args),
         Some(Command::Rules(args)) => rules::run(args),
         Some(Command::Replay(args)) => replay::run(args),
-        Some(Command::Simulate(args)) => sim::run(args),
+        Some(Command::Simulate(args)) => sim::run(args, given),
         Some(Command::Work(args)) => work::run(args),
         Some(Command::Compare(args)) => compare::run(args),
         None if cli.run.help_stats => observe::describe(),

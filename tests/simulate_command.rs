@@ -425,6 +425,14 @@ fn redirected_files_are_not_written_over() {
         assert!(error.contains(other), "{error}");
     }
     assert_eq!(std::fs::read_to_string(&input).expect("a file"), text);
+    // A pipe would have one in the other.
+    let mixed = ballast(&[&["simulate", "--machine", "2x8"], &by_device[..]].concat());
+    let error = String::from_utf8_lossy(&mixed.stderr);
+    assert_eq!(mixed.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("same pipe as standard output") && mixed.stdout.is_empty(),
+        "{error}"
+    );
     // What is no file loses nothing.
     let nowhere = [
         "--workload",

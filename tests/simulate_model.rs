@@ -128,16 +128,19 @@ fn locality_brings_pages_to_who_may_not_go_to_them() {
         0,
         "only if it is told to"
     );
-    let bring = run(
-        &hw,
-        &plan,
-        Extras {
-            bring_rate: 65_536,
-            ..sampled
-        },
-    );
+    let extras = Extras {
+        bring_rate: 65_536,
+        ..sampled
+    };
+    let (bring, trace) = run_with(&hw, &setup(&hw, extras), &plan);
     // It settles for a second or more first, and is looked at again after an eighth.
     assert!(bring.pages_moved >= 51_203 / 4, "{bring:?}");
+    let mut replay = Replay::default();
+    for record in trace {
+        replay.check(record).expect("what it decided");
+    }
+    let told = (replay.pages, replay.mismatches);
+    assert_eq!(told, (bring.pages_moved, 0), "every batch is in the trace");
     assert!(bring.local_permille > Some(100), "{bring:?}");
     assert!(bring.run_ns < run(&hw, &plan, sampled).run_ns, "{bring:?}");
 }
@@ -170,7 +173,7 @@ fn tasks_go_to_their_memory() {
     let hw = two_nodes(16);
     let plan = on_the_wrong_node(&hw);
     let off = run(&hw, &plan, Extras::default());
-    assert_eq!((off.local_permille, off.moves.locality), (Some(0), 0));
+    assert_eq!((off.local_permille, off.steps.tasks()), (Some(0), 0));
     for evidence in [Evidence::Exact, Evidence::Sampled] {
         let extras = Extras {
             locality: Some(evidence),
@@ -178,7 +181,7 @@ fn tasks_go_to_their_memory() {
         };
         let (on, trace) = run_with(&hw, &setup(&hw, extras), &plan);
         // One tolerated move each, or a swap.
-        assert_eq!(on.moves.locality, 2, "{evidence:?}: {on:?}");
+        assert_eq!(on.steps.tasks(), 2, "{evidence:?}: {on:?}");
         assert!(on.local_permille > Some(800), "{evidence:?}: {on:?}");
         assert!(on.run_ns < off.run_ns * 7 / 10, "{evidence:?}: {on:?}");
         let mut replay = Replay::default();

@@ -421,7 +421,7 @@ fn numa_with_locality() {
             let sum: u64 = outcomes.iter().filter_map(|one| one.local_permille).sum();
             sum as f64 / outcomes.len() as f64 / 10.0
         };
-        let steps: u64 = sampled.iter().map(|one| one.moves.locality).sum();
+        let steps: u64 = sampled.iter().map(|one| one.steps.tasks()).sum();
         let _ = writeln!(
             table,
             "| numa{test:02} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {} |",

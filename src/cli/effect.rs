@@ -5,7 +5,7 @@
 //! or is a flag that has to be given for the other to do something. A default refuses nothing. What depends on the
 //! machine is not known here.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -18,10 +18,10 @@ use crate::sim::SimulateArgs;
 use crate::sim::extras::{LeftOut, LocalityFlag};
 use crate::sim::source::Source;
 
-/// The flags that the user gave, by their names without the dashes.
+/// The flags that the user gave, by their names without the dashes, with what was given to them.
 #[derive(Debug, Clone, Default)]
 pub struct Given {
-    flags: BTreeSet<String>,
+    flags: BTreeMap<String, Vec<String>>,
     /// The one whose values `--sweep` tries: it is given, but has not one value that switches others off.
     swept: Option<String>,
 }
@@ -30,23 +30,45 @@ impl Given {
     /// Flags of the command itself, not of its subcommands.
     pub fn of(command: &Command, matches: &ArgMatches) -> Self {
         let named = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
-        let flags = command
+        let named = command
             .get_arguments()
-            .filter(|arg| named(arg.get_id().as_str()))
-            .filter_map(|arg| arg.get_long());
+            .filter(|arg| named(arg.get_id().as_str()));
+        let flags = named.filter_map(|arg| {
+            let takes = arg.get_action().takes_values();
+            let raw = matches.get_raw(arg.get_id().as_str()).filter(|_| takes);
+            let values = raw.into_iter().flatten();
+            let values = values.map(|value| value.to_string_lossy().into_owned());
+            Some((arg.get_long()?.to_owned(), values.collect()))
+        });
         Self {
-            flags: flags.map(str::to_owned).collect(),
+            flags: flags.collect(),
             swept: None,
         }
     }
 
+    /// The flags but for some, as they can be given again, in the order of their names.
+    pub fn words(&self, but: &[&str]) -> String {
+        let flags = self.flags.iter();
+        let flags = flags.filter(|(flag, _)| !but.contains(&flag.as_str()));
+        let words = flags.map(|(flag, values)| match &values[..] {
+            [] => format!("--{flag}"),
+            values => format!("--{flag} {}", values.join(",")),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     fn has(&self, flag: &str) -> bool {
-        self.flags.contains(flag)
+        self.flags.contains_key(flag)
+    }
+
+    /// `--sweep` tries its values.
+    fn sweeps(&self, flag: &str) -> bool {
+        self.swept.as_deref() == Some(flag)
     }
 
     /// It was given one value.
     fn fixes(&self, flag: &str) -> bool {
-        self.has(flag) && self.swept.as_deref() != Some(flag)
+        self.has(flag) && !self.sweeps(flag)
     }
 }
 
@@ -125,6 +147,12 @@ fn check_policy(policy: &PolicyArgs, given: &Given) -> Result<(), UsageError> {
     );
     let no_ticks = has_no_ticks(policy, given);
     let newborn_work = given.has("newborn-work-us");
+    let newborn_off = given.fixes("newborn-ms") && policy.newborn_ms == 0;
+    let none_asleep = given.fixes("newborn-work-us") && policy.newborn_work_us == 0;
+    let slice = format!("with slices of {} us at most", policy.slice_us);
+    let has_one_slice = given.fixes("slice-min-us")
+        && !given.sweeps("slice-us")
+        && policy.slice_min_us > policy.slice_us;
     refuse([
         row(
             imb_numa_nr && !set.uses_imb_numa_nr(),
@@ -157,10 +185,23 @@ fn check_policy(policy: &PolicyArgs, given: &Given) -> Result<(), UsageError> {
             "nobody is moved then, and at fork these rules do not use it",
         ),
         row(
-            newborn_work && given.fixes("newborn-ms") && policy.newborn_ms == 0,
+            newborn_work && newborn_off,
             "--newborn-work-us",
             "with --newborn-ms 0",
             NO_NEWBORNS,
+        ),
+        row(
+            given.has("newborn-ms") && none_asleep && !newborn_off,
+            "--newborn-ms",
+            "with --newborn-work-us 0",
+            NO_NEWBORNS,
+        ),
+        needs(
+            has_one_slice,
+            "--slice-min-us",
+            &slice,
+            "no slice is longer than that",
+            "give a smaller one, or a larger --slice-us",
         ),
     ])
 }
@@ -178,7 +219,7 @@ pub fn check_run(args: &RunArgs, given: &Given) -> Result<(), UsageError> {
         let beside = format!("with --{watch}");
         // What is logged of the watching itself.
         let is_other = |flag: &&String| *flag != watch && *flag != "verbose";
-        let mut others = given.flags.iter().filter(is_other);
+        let mut others = given.flags.keys().filter(is_other);
         if let (true, Some(other)) = (given.has(watch), others.next()) {
             let flag = format!("--{other}");
             return refuse([row(true, &flag, &beside, "that loads no scheduler")]);
@@ -262,7 +303,7 @@ fn check_user(args: &RunArgs, given: &Given) -> Result<(), UsageError> {
 pub fn check_simulate(args: &SimulateArgs, given: &Given) -> Result<(), UsageError> {
     let mut given = given.clone();
     if let Some(sweep) = &args.sweep {
-        given.flags.insert(sweep.flag().to_owned());
+        given.flags.insert(sweep.flag().to_owned(), Vec::new());
         given.swept = Some(sweep.flag().to_owned());
     }
     check_policy(&args.policy, &given)?;

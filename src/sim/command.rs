@@ -11,21 +11,27 @@ use super::args::SimulateArgs;
 use super::files;
 use super::hardware::{Hardware, Params};
 use super::plot;
-use super::report::Report;
+use super::report::{Named, Report};
 use super::runs::Job;
 use super::source::{Loaded, Source};
 use super::sweep::{self, Effects, Ground, Sweep, SweepReport};
 use super::world::SimError;
+use crate::cli::effect::Given;
 use crate::cli::{Format, PolicyArgs, UsageError};
 use crate::machine::describe;
 use crate::output::{self, is_dash};
 use crate::policy::record::Record;
 
+/// Flags that a title need not tell of: it does in other words, or they change nothing of a run.
+const TOLD: &[&str] = &[
+    "workload", "machine", "rules", "runs", "seed", "sweep", "limit-s", "trace", "svg", "format",
+];
+
 /// Run the workload, and print what came of it.
 ///
 /// # Errors
 /// The machine cannot be had, the workload does not come to its end, or something cannot be written.
-pub fn run(args: &SimulateArgs) -> Result<()> {
+pub fn run(args: &SimulateArgs, given: &Given) -> Result<()> {
     check_dashes(args)?;
     files::check(args)?;
     let machine = args.machine.read()?;
@@ -51,13 +57,18 @@ pub fn run(args: &SimulateArgs) -> Result<()> {
         plan: &plan,
         most_ns: args.limit_s * 1_000_000_000,
     };
+    let (workload, flags) = (args.workload.to_string(), given.words(TOLD));
+    let named = Named {
+        workload: &workload,
+        flags: &flags,
+    };
     let text = match &args.sweep {
-        Some(sweep) => run_sweep(args, sweep, &job),
-        None => run_once(args, &job),
+        Some(sweep) => run_sweep(args, named, sweep, &job),
+        None => run_once(args, named, &job),
     };
     // Whoever runs many has to know which.
     let text = text.map_err(|error| match error.is::<SimError>() {
-        true => error.context(args.workload.to_string()),
+        true => error.context(workload.clone()),
         false => error,
     })?;
     let mut outputs = [&args.trace, &args.svg].into_iter().flatten();
@@ -116,12 +127,12 @@ fn check_dashes(args: &SimulateArgs) -> Result<()> {
 }
 
 /// All runs of one set of flags.
-fn run_once(args: &SimulateArgs, job: &Job<'_>) -> Result<String> {
+fn run_once(args: &SimulateArgs, named: Named<'_>, job: &Job<'_>) -> Result<String> {
     if let Some(file) = &args.trace {
         write_trace(file, &job.run_recorded(args.seed)?.1)?;
     }
     let outcomes = job.run_many(args.seed, args.runs)?;
-    let report = Report::new(args.workload.to_string(), job.hw, job.setup, &outcomes);
+    let report = Report::new(named, job.hw, job.setup, &outcomes);
     if let (Some(file), Some(first)) = (&args.svg, outcomes.first()) {
         let text = plot::svg(&report.title(), job.hw, first);
         write_to(file, |out| out.write_all(text.as_bytes()))?;
@@ -133,7 +144,12 @@ fn run_once(args: &SimulateArgs, job: &Job<'_>) -> Result<String> {
 }
 
 /// All runs of all of a flag's values.
-fn run_sweep(args: &SimulateArgs, sweep: &Sweep, job: &Job<'_>) -> Result<String> {
+fn run_sweep(
+    args: &SimulateArgs,
+    named: Named<'_>,
+    sweep: &Sweep,
+    job: &Job<'_>,
+) -> Result<String> {
     let setup = |policy: &PolicyArgs| args.setup_with(policy, &job.hw.nodes);
     let effects = Effects {
         llcs: job.hw.nr_llcs(),
@@ -146,9 +162,8 @@ fn run_sweep(args: &SimulateArgs, sweep: &Sweep, job: &Job<'_>) -> Result<String
         true => Vec::new(),
         false => job.run_many(args.seed, args.runs)?,
     };
-    let workload = args.workload.to_string();
     let ground = Ground {
-        workload: &workload,
+        named,
         hw: job.hw,
         setup: job.setup,
         unswept: &unswept,

@@ -4,11 +4,11 @@
 //!
 //! Files are compared by what they are, not by how they are spelled: by device and inode where they exist, else by
 //! the folder that they would be made in, and their name. Standard input and output are files as well when the shell
-//! has made them so, and standard output is always written: the table goes there. What is no regular file, such as a
-//! terminal or /dev/null, loses nothing by being named twice.
+//! has made them so, and standard output is always written: the table goes there. Of a pipe what is written twice comes out
+//! mixed. What is neither file nor pipe, such as a terminal or /dev/null, loses nothing by being named twice.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -27,15 +27,21 @@ const MOST_LINKS: usize = 40;
 enum Place {
     /// A file that exists: device and inode.
     File(u64, u64),
+    /// A pipe: the same.
+    Pipe(u64, u64),
     /// One that would be made.
     Name(PathBuf),
 }
 
 impl Place {
-    /// `None`: no regular file.
+    /// `None`: neither file nor pipe.
     fn of(path: &Path) -> Option<Self> {
         if let Ok(file) = fs::metadata(path) {
-            return file.is_file().then(|| Self::File(file.dev(), file.ino()));
+            return match file.file_type() {
+                kind if kind.is_file() => Some(Self::File(file.dev(), file.ino())),
+                kind if kind.is_fifo() => Some(Self::Pipe(file.dev(), file.ino())),
+                _ => None,
+            };
         }
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
@@ -90,13 +96,15 @@ pub(super) fn check(args: &SimulateArgs) -> Result<()> {
             continue;
         };
         if let Some((_, other)) = taken.iter().find(|(other, _)| *other == place) {
+            let (kind, lost) = match place {
+                Place::Pipe(..) => ("pipe", "what is written to it would be mixed"),
+                Place::File(..) | Place::Name(_) => ("file", "would be overwritten"),
+            };
             let what = match (path.display(), shown(other)) {
                 (name, other) if name.to_string() == other => {
-                    format!("{name} is named twice, and would be overwritten")
+                    format!("{name} is named twice, and {lost}")
                 }
-                (name, other) => {
-                    format!("{name} is the same file as {other}, and would be overwritten")
-                }
+                (name, other) => format!("{name} is the same {kind} as {other}, and {lost}"),
             };
             return Err(UsageError::new(what).into());
         }

@@ -10,7 +10,7 @@ use super::occupancy::Occupancy;
 use super::world::World;
 use crate::policy::balance::{Decisions, MoveWhy, Outcome as Verdict};
 use crate::policy::limits::excess;
-use crate::policy::locality::view::Steps;
+use crate::policy::locality::view::{Steps, Why};
 use crate::policy::placement::ForkWhy;
 
 /// When the proper work began and ended.
@@ -40,8 +40,22 @@ pub struct Moves {
     pub tolerated: u64,
     pub held: u64,
     pub no_task: u64,
-    /// For the sake of memory (R8), those that were swapped for another counted too.
-    pub locality: u64,
+}
+
+/// Moves for the sake of memory (R8).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Located {
+    pub preferred: u64,
+    pub nearer: u64,
+    /// Pairs of tasks.
+    pub swaps: u64,
+}
+
+impl Located {
+    /// Tasks that were moved.
+    pub fn tasks(&self) -> u64 {
+        self.preferred + self.nearer + 2 * self.swaps
+    }
 }
 
 /// Counted while it runs.
@@ -51,6 +65,7 @@ pub(super) struct Tally {
     end: Option<Time>,
     forks: Forks,
     moves: Moves,
+    steps: Located,
     node_migrations: u64,
     llc_migrations: u64,
     pulls_node: u64,
@@ -78,6 +93,7 @@ impl Tally {
             end: None,
             forks: Forks::default(),
             moves: Moves::default(),
+            steps: Located::default(),
             node_migrations: 0,
             llc_migrations: 0,
             pulls_node: 0,
@@ -138,7 +154,14 @@ impl Tally {
     }
 
     pub fn located(&mut self, steps: Option<&Steps>) {
-        self.moves.locality += steps.map_or(0, |steps| steps.steps.len() as u64);
+        for step in steps.into_iter().flat_map(|steps| &steps.steps) {
+            match step.why {
+                Why::Preferred => self.steps.preferred += 1,
+                Why::Nearer => self.steps.nearer += 1,
+                Why::Swap => self.steps.swaps += 1,
+                Why::SwappedFor => {}
+            }
+        }
     }
 
     pub fn migrated(&mut self, inside_node: bool) {
@@ -198,6 +221,7 @@ pub struct Outcome {
     pub last_spread: u64,
     pub forks: Forks,
     pub moves: Moves,
+    pub steps: Located,
     pub node_migrations: u64,
     pub llc_migrations: u64,
     pub pulls_node: u64,
@@ -244,6 +268,7 @@ impl Outcome {
             last,
             forks: tally.forks,
             moves: tally.moves,
+            steps: tally.steps,
             node_migrations: tally.node_migrations,
             llc_migrations: tally.llc_migrations,
             pulls_node: tally.pulls_node,

@@ -74,18 +74,23 @@ impl Shape {
         }
     }
 
-    /// What is simulated, in a line; `runs` says how often.
-    pub fn title(&self, workload: &str, setup: &Setup, runs: &str) -> String {
+    /// What is simulated, in a line. `flags` are those that were given besides the ones that it tells of; `runs` says how
+    /// often.
+    pub fn title(&self, workload: &str, setup: &Setup, flags: &str, runs: &str) -> String {
         let Self {
             nodes, cpus, llcs, ..
         } = self;
-        let newborns = match setup.newborn_ns {
-            0 => "sleepers unseen",
-            _ => "sleepers counted",
+        let newborns = match setup.counts_newborns() {
+            false => "sleepers unseen",
+            true => "sleepers counted",
         };
         let set = setup.limits.set;
+        let flags = match flags {
+            "" => String::new(),
+            flags => format!("{flags}; "),
+        };
         format!(
-            "{workload}; nodes {nodes}, LLCs {llcs}, CPUs {cpus}; rules {set}, {newborns}; {runs}"
+            "{workload}; nodes {nodes}, LLCs {llcs}, CPUs {cpus}; rules {set}, {newborns}; {flags}{runs}"
         )
     }
 }
@@ -97,7 +102,8 @@ pub(super) const UNITS: &str =
 /// See the module.
 #[derive(Debug, Serialize)]
 pub struct Report<'a> {
-    workload: String,
+    workload: &'a str,
+    flags: &'a str,
     machine: Shape,
     setup: &'a Setup,
     params: &'a Params,
@@ -182,14 +188,23 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
+/// What was run, in the user's words.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    pub workload: &'a str,
+    /// Flags besides those that a title tells of anyway.
+    pub flags: &'a str,
+}
+
 impl<'a> Report<'a> {
-    pub fn new(workload: String, hw: &'a Hardware, setup: &'a Setup, runs: &'a [Outcome]) -> Self {
+    pub fn new(named: Named<'a>, hw: &'a Hardware, setup: &'a Setup, runs: &'a [Outcome]) -> Self {
         let summaries = ROWS.iter().filter_map(|&Row(key, _, value, _)| {
             let values = runs.iter().filter_map(value);
             Some((key, Summary::of(values)?))
         });
         Self {
-            workload,
+            workload: named.workload,
+            flags: named.flags,
             machine: Shape::of(hw),
             setup,
             params: &hw.params,
@@ -214,7 +229,13 @@ impl<'a> Report<'a> {
     pub fn title(&self) -> String {
         let seed = self.runs.first().map_or(0, |run| run.seed);
         let runs = format!("runs {}, seed {seed}", self.runs.len());
-        self.machine.title(&self.workload, self.setup, &runs)
+        let Self {
+            workload,
+            flags,
+            setup,
+            ..
+        } = self;
+        self.machine.title(workload, setup, flags, &runs)
     }
 
     fn table(&self, text: &mut String) {
@@ -296,12 +317,16 @@ impl<'a> Report<'a> {
             ("forks: of these on another node", sum(|o| o.forks.remote)),
             ("moves: excess (R1 to R3)", sum(|o| o.moves.excess)),
             ("moves: utilisation", sum(|o| o.moves.utilisation)),
+            ("moves: to their memory (R8)", sum(|o| o.steps.preferred)),
+            ("moves: nearer to it (R8)", sum(|o| o.steps.nearer)),
+            ("moves: swaps for it (R4, R8)", sum(|o| o.steps.swaps)),
             ("pairs left alone: tolerated", sum(|o| o.moves.tolerated)),
             ("pairs left alone: held", sum(|o| o.moves.held)),
             ("pairs left alone: no task", sum(|o| o.moves.no_task)),
             ("pulls inside the node (R9)", sum(|o| o.pulls_node)),
             ("pulls from other nodes (R9)", sum(|o| o.pulls_remote)),
             ("wakees left behind wakers (SYNC)", sum(|o| o.syncs)),
+            ("pages that went to another node", sum(|o| o.pages_moved)),
         ];
         text.push_str("\ndecisions of all runs\n");
         // What never happened would only hide what did.

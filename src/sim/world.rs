@@ -47,6 +47,13 @@ pub struct Setup {
     pub extras: Extras,
 }
 
+impl Setup {
+    /// Forked tasks count where they sleep (R6).
+    pub fn counts_newborns(&self) -> bool {
+        self.newborn_ns > 0 && self.newborn_work_ns > 0
+    }
+}
+
 /// Why a run came to no end.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SimError {

@@ -45,6 +45,11 @@ const OF_BOTH: &[(&str, &str, &str)] = &[
         "--newborn-work-us cannot be had with --newborn-ms 0",
     ),
     (
+        "--newborn-ms 200",
+        "--newborn-work-us 0",
+        "--newborn-ms cannot be had with --newborn-work-us 0",
+    ),
+    (
         "--imb-numa-nr 4",
         "--rules v5.6",
         "--imb-numa-nr cannot be had with --rules v5.6",
@@ -304,6 +309,40 @@ fn swept_flags() {
         "{SIMULATE} --without r6 --newborn-ms 9 --sweep slice-us=1000..2000..500"
     )));
     assert!(said.contains("--newborn-ms cannot be had"), "{said}");
+}
+
+/// The smallest slice is no larger than the largest, whichever of them was given.
+#[test]
+fn slices() {
+    for (flags, most) in [
+        ("--slice-us 2000 --slice-min-us 3000", 2000),
+        ("--slice-min-us 6000", 5000),
+    ] {
+        for front in ["", SIMULATE] {
+            let said = said(&words(&format!("{front} {flags}")));
+            let start = format!("--slice-min-us cannot be had with slices of {most} us at most: ");
+            assert!(said.starts_with(&start), "{flags}: {said}");
+        }
+    }
+    for taken in [
+        "--slice-us 500",
+        "--slice-us 3000 --slice-min-us 3000",
+        "--slice-min-us 9000 --sweep slice-us=1000..20000..1000",
+        "--slice-us 3000 --sweep slice-min-us=1000..4000..1000",
+    ] {
+        assert_eq!(said(&words(&format!("{SIMULATE} {taken}"))), "", "{taken}");
+    }
+}
+
+/// What is said of them can be given again.
+#[test]
+fn flags_in_words() {
+    let words = "scx_ballast simulate --workload mpi:4 --without r9,r10 --slice-us=700 --seed 7";
+    let (_, given) = Cli::parse_words(words.split_whitespace()).unwrap();
+    let but = given.words(&["workload", "seed"]);
+    assert_eq!(but, "--slice-us 700 --without r9,r10");
+    let (_, given) = Cli::parse_words(["scx_ballast", "--migrate-memory"]).unwrap();
+    assert_eq!(given.words(&[]), "--migrate-memory");
 }
 
 #[test]

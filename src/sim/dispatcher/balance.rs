@@ -131,7 +131,20 @@ impl World<'_> {
                 }),
             }));
         }
+        self.note_brought();
         wishes
+    }
+
+    /// Memory that has come since the last tick.
+    fn note_brought(&mut self) {
+        let Some(locality) = &mut self.locality else {
+            return;
+        };
+        let brought = locality.tracker.take_brought().map(Record::Brought);
+        match &mut self.trace {
+            Some(trace) => trace.extend(brought),
+            None => drop(brought),
+        }
     }
 
     /// The task shall go to `llc`: at the next tick if it runs, else when it is next placed.

@@ -8,13 +8,14 @@ use serde::Serialize;
 use super::{Point, Sweep, Verdict};
 use crate::sim::hardware::{Hardware, Params};
 use crate::sim::outcome::Outcome;
-use crate::sim::report::{Shape, Summary, UNITS, decimals};
+use crate::sim::report::{Named, Shape, Summary, UNITS, decimals};
 use crate::sim::world::Setup;
 
 /// See the module.
 #[derive(Debug, Serialize)]
 pub struct SweepReport<'a> {
-    workload: String,
+    workload: &'a str,
+    flags: &'a str,
     machine: Shape,
     /// Without the swept flag.
     setup: &'a Setup,
@@ -58,7 +59,7 @@ struct PointReport<'a> {
 /// What was swept, over what.
 #[derive(Debug, Clone, Copy)]
 pub struct Ground<'a> {
-    pub workload: &'a str,
+    pub named: Named<'a>,
     pub hw: &'a Hardware,
     pub setup: &'a Setup,
     /// Runs without the swept flag, where no point does the same.
@@ -80,7 +81,8 @@ impl<'a> SweepReport<'a> {
         let unswept = points.iter().find(|point| point.setup == *ground.setup);
         let value = |&at: &usize| points[at].value.as_str();
         Some(Self {
-            workload: ground.workload.to_owned(),
+            workload: ground.named.workload,
+            flags: ground.named.flags,
             machine: Shape::of(ground.hw),
             setup: ground.setup,
             params: &ground.hw.params,
@@ -99,7 +101,9 @@ impl<'a> SweepReport<'a> {
     /// For people.
     pub fn text(&self) -> String {
         let runs = format!("runs {} a point, seed {}", self.runs, self.seed);
-        let mut text = self.machine.title(&self.workload, self.setup, &runs);
+        let mut text = self
+            .machine
+            .title(self.workload, self.setup, self.flags, &runs);
         text.push('\n');
         text.push_str(UNITS);
         self.table(&mut text);

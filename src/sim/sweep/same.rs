@@ -44,8 +44,8 @@ pub(super) fn effective(setup: &Setup, effects: Effects) -> Setup {
     if (!setup.extras.pulls || effects.llcs == 1) && !effects.confined {
         setup.pull_delay_ns = 0;
     }
-    if setup.newborn_ns == 0 {
-        setup.newborn_work_ns = 0;
+    if !setup.counts_newborns() {
+        (setup.newborn_ns, setup.newborn_work_ns) = (0, 0);
     }
     setup
 }

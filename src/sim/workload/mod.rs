@@ -129,7 +129,7 @@ impl FromStr for Workload {
             (None, Some(number)) => in_range(number, 1, kind.most)
                 .map_err(|why| format!("number of {}: {why}", kind.unit))?,
         };
-        let mut options: Vec<u64> = kind.options.iter().map(|option| option.1).collect();
+        let mut options: Vec<Option<u64>> = vec![None; kind.options.len()];
         for part in parts {
             let (key, value) = part
                 .split_once('=')
@@ -140,12 +140,17 @@ impl FromStr for Workload {
                 format!("{name} has no '{key}', but {}", known.join(", "))
             })?;
             let most = kind.options[option].2;
-            options[option] = in_range(value, 0, most).map_err(|why| format!("{key}: {why}"))?;
+            let value = in_range(value, 0, most).map_err(|why| format!("{key}: {why}"))?;
+            if options[option].replace(value).is_some() {
+                return Err(format!("{key} is given twice"));
+            }
         }
+        let options = kind.options.iter().zip(options);
+        let options = options.map(|(option, given)| given.unwrap_or(option.1));
         Ok(Self {
             kind: at,
             number,
-            options,
+            options: options.collect(),
         })
     }
 }
@@ -197,6 +202,7 @@ mod tests {
             ("mpi", "expected mpi:N, N being ranks"),
             ("nas:3", "workloads are fork-burst, mpi, mgd, hackbench"),
             ("nas", "there is no workload 'nas'"),
+            ("mpi:4,sleep_ms=1,sleep_ms=2", "sleep_ms is given twice"),
             ("", "there is no workload ''"),
             ("numa01:2", "numa01 has no number"),
             ("numa11", "there is no workload 'numa11'"),

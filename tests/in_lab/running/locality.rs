@@ -153,10 +153,11 @@ fn steps_of(sched: &Sched, from: u64, pids: &BTreeSet<i32>) -> Vec<Step> {
     })
 }
 
-/// Most of what there is to gain between the first two nodes: less than the whole scale where others are farther.
+/// Most of what there is to gain between the first two nodes: less than the whole scale where others are farther. It is
+/// never all, since looks go by what is in use first (R7), and stacks and other small memory are where the threads are.
 fn is_plain(gain: i32) -> bool {
     let near = Places::of(&Machine::detect(None).unwrap()).nearness_from(0)[1];
-    gain > i32::from(1000 - near) * 7 / 10
+    gain > i32::from(1000 - near) / 2
 }
 
 fn whys(steps: &[Step]) -> Vec<Why> {

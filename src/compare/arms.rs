@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Arms as users write them: `eevdf`, or `NAME[:FLAGS]` with the name or path of a scheduler.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,16 @@ pub enum ArmError {
     Watching(String),
     #[error("arm '{arm}': {why}")]
     OwnFlags { arm: String, why: String },
+    #[error(
+        "arms '{one}' and '{other}' write their traces to one file, {}: the later one would write over the other's. \
+         Name another in one of them",
+        file.display()
+    )]
+    SameTrace {
+        one: String,
+        other: String,
+        file: PathBuf,
+    },
     #[error("--numa-balancing is about arms 'eevdf', and there is none")]
     NoEevdf,
 }
@@ -78,7 +89,32 @@ pub fn parse(
     if let (true, Some(first)) = (aa, arms.first().cloned()) {
         add(&mut arms, first.label, &first.argv, first.numa_balancing);
     }
+    traces_apart(&arms, own)?;
     Ok(arms)
+}
+
+/// Arms take turns, so of two that write one file only the later one's trace would remain. Within an arm the last
+/// block's remains.
+fn traces_apart(arms: &[Arm], own: &Path) -> Result<(), ArmError> {
+    let traced = arms.iter().filter_map(|arm| Some((trace(arm, own)?, arm)));
+    let mut first: BTreeMap<PathBuf, &Arm> = BTreeMap::new();
+    for (file, arm) in traced {
+        if let Some(one) = first.insert(file.clone(), arm) {
+            return Err(ArmError::SameTrace {
+                one: one.label.clone(),
+                other: arm.label.clone(),
+                file,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Where an arm of this program writes its trace.
+fn trace(arm: &Arm, own: &Path) -> Option<PathBuf> {
+    let (program, _) = arm.argv.split_first()?;
+    let (cli, _) = (Path::new(program) == own).then(|| Cli::parse_words(&arm.argv).ok())??;
+    cli.run.trace
 }
 
 fn label(text: &str, numa_balancing: Option<bool>) -> String {
@@ -263,6 +299,28 @@ mod tests {
             ("eevdf#3", Some(0)),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn arms_do_not_write_over_each_others_traces() {
+        let (slow, fast) = ("ballast:--trace t --slice-us 9000", "ballast:--trace=t");
+        let told = arms(&[slow, "eevdf", fast], None, false)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            told,
+            "arms 'ballast:--trace t --slice-us 9000' and 'ballast:--trace=t' write their traces to one file, t: the \
+             later one would write over the other's. Name another in one of them"
+        );
+        let twin = arms(&[fast], None, true).unwrap_err();
+        assert!(matches!(twin, ArmError::SameTrace { .. }), "{twin}");
+        for taken in [
+            [slow, "ballast:--trace u"],
+            ["ballast", "eevdf"],
+            [slow, "eevdf"],
+        ] {
+            arms(&taken, None, false).unwrap();
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use scx_ballast::policy::rule_set::RuleSet;
 use scx_ballast::sim::hardware::Hardware;
 use scx_ballast::sim::program::{Mark, Op, Plan};
 use scx_ballast::sim::source::{Source, trace};
-use simulated::{MS, hw, run_plan};
+use simulated::{MS, described, hw, run_plan};
 
 /// A fork of `pid` by `parent` at so many ms, on a machine of two nodes.
 fn fork(at_ms: u64, pid: i32, parent: i32, allowed: u64) -> Record {
@@ -129,6 +129,32 @@ fn a_trace_is_arrivals_and_times() {
         error.starts_with("no task was forked in this trace"),
         "{error}"
     );
+}
+
+/// A task that was confined to a node which is not here runs everywhere, and that is told.
+#[test]
+fn tasks_without_a_node_here_are_told() {
+    let (hw, wide) = (hw(), described("4 nodes x 4 cpus"));
+    let last = |allowed| {
+        let records = [
+            header(&wide),
+            fork(1000, 10, 9, u64::MAX),
+            fork(1000, 11, 9, allowed),
+        ];
+        let traced = trace::plan(records, &hw).unwrap();
+        (traced.unconfined, traced.note(), traced.plan.sets)
+    };
+    let (unconfined, note, sets) = last(0b1100);
+    assert_eq!((unconfined, sets.len()), (1, 0));
+    assert!(
+        note.contains("; 1 may use only nodes that this machine does not have, and use all"),
+        "{note}"
+    );
+    for (allowed, confined) in [(0b0110, 1), (0b0010, 1), (0b1111, 0)] {
+        let (unconfined, note, sets) = last(allowed);
+        assert_eq!((unconfined, sets.len()), (0, confined), "{allowed:b}");
+        assert!(!note.contains("does not have"), "{note}");
+    }
 }
 
 /// A task that slept less often than it forked has its children when it had them; and no number in a file is too large.

@@ -15,7 +15,12 @@ pub const MS: u64 = 1_000_000;
 
 /// Two nodes of eight CPUs.
 pub fn hw() -> Hardware {
-    let source: Description = "2 nodes x 8 cpus".parse().expect("a machine");
+    described("2 nodes x 8 cpus")
+}
+
+/// A machine as users describe it.
+pub fn described(text: &str) -> Hardware {
+    let source: Description = text.parse().expect("a machine");
     Hardware::new(&source.machine(None).expect("a machine"), Params::default())
 }
 

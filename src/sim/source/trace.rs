@@ -37,6 +37,8 @@ pub struct Traced {
     pub unended: u64,
     /// Of these: forked by somebody who is not in the trace.
     pub orphans: u64,
+    /// Of these: might use only nodes that this machine has not, and use all.
+    pub unconfined: u64,
     /// Placements that the trace says are missing.
     pub lost: u64,
     /// Headers: loads of the scheduler.
@@ -50,6 +52,7 @@ impl Traced {
             tasks,
             unended,
             orphans,
+            unconfined,
             lost,
             loads,
             ..
@@ -58,6 +61,11 @@ impl Traced {
             "{tasks} tasks; of {unended} CPU time is only what ticks saw, since they had not ended; \
              {orphans} have no parent in the trace and are started by a first task"
         );
+        if *unconfined > 0 {
+            note += &format!(
+                "; {unconfined} may use only nodes that this machine does not have, and use all"
+            );
+        }
         if *lost > 0 {
             note += &format!("; {lost} forks or ends are missing");
         }
@@ -106,6 +114,8 @@ pub fn plan(records: impl IntoIterator<Item = Record>, hw: &Hardware) -> Result<
     traced.unended = lives.iter().filter(|life| life.end.is_none()).count() as u64;
     traced.orphans = lives.iter().filter(|life| life.parent.is_none()).count() as u64;
     let sets = Sets::new(hw, nodes);
+    let homeless = |life: &&Life| sets.are_missing(life.allowed);
+    traced.unconfined = lives.iter().filter(homeless).count() as u64;
     let plan = &mut traced.plan;
     // Programs in the order of the tasks, so that a child's number is known before it is written.
     for life in &lives {
@@ -277,16 +287,27 @@ impl<'a> Sets<'a> {
         Self { hw, all }
     }
 
+    fn is_all(&self, allowed: u64) -> bool {
+        allowed & self.all == self.all
+    }
+
+    /// The nodes of this machine among these.
+    fn here(&self, allowed: u64) -> impl Iterator<Item = usize> {
+        (0..self.hw.nr_nodes()).filter(move |&node| allowed >> node & 1 == 1)
+    }
+
+    /// Not all nodes, and none that this machine has.
+    fn are_missing(&self, allowed: u64) -> bool {
+        !self.is_all(allowed) && self.here(allowed).next().is_none()
+    }
+
     /// The set for tasks that may use these nodes; `None` for who may use all, or none that this machine has.
     fn of(&self, allowed: u64, plan: &mut Plan) -> Option<usize> {
-        if allowed & self.all == self.all {
+        if self.is_all(allowed) || self.are_missing(allowed) {
             return None;
         }
-        let nodes = (0..self.hw.nr_nodes()).filter(|&node| allowed >> node & 1 == 1);
+        let nodes = self.here(allowed);
         let cpus: Vec<usize> = nodes.flat_map(|node| self.hw.cpus_of_node(node)).collect();
-        if cpus.is_empty() {
-            return None;
-        }
         let at = plan.sets.iter().position(|set| *set == cpus);
         Some(at.unwrap_or_else(|| {
             plan.sets.push(cpus);

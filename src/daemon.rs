@@ -24,6 +24,7 @@ use crate::locality::mode::Mode;
 use crate::locked::lock_memory;
 use crate::machine::Machine;
 use crate::observe::{self, Answer, Reporter, Request, Trace};
+use crate::signals;
 
 /// How often the daemon looks whether the kernel has ended the scheduler.
 const TICK: Duration = Duration::from_millis(100);
@@ -74,13 +75,12 @@ fn log_libbpf(level: libbpf_rs::PrintLevel, message: String) {
     }
 }
 
-/// Ctrl-C and SIGTERM as messages. Installed first, so that a signal during start-up ends it too.
-fn signals() -> Result<Receiver<()>> {
+/// Ctrl-C and its like as messages. Installed first, so that a signal during start-up ends it too.
+fn shutdowns() -> Result<Receiver<()>> {
     let (tx, rx) = bounded(1);
-    ctrlc::set_handler(move || {
+    signals::on_end(move || {
         let _ = tx.try_send(());
-    })
-    .context("installing the signal handler")?;
+    })?;
     Ok(rx)
 }
 
@@ -202,7 +202,7 @@ fn round(args: &RunArgs, shutdown: &Receiver<()>, lasting: &mut Lasting) -> Resu
 /// `scx_ballast [FLAGS]`.
 pub fn run(args: &RunArgs) -> Result<()> {
     init_logging(args.verbose)?;
-    let shutdown = signals()?;
+    let shutdown = shutdowns()?;
     check::check()?;
     try_set_rlimit_infinity();
     let trace = args.trace.as_deref().map(Trace::create).transpose()?;

@@ -23,6 +23,7 @@
 //! | [`replay`] | the `replay` command |
 //! | [`compare`] | A/B: suites, life cycle, statistics, reports |
 //! | [`sim`] | the `simulate` command: the same policy on modelled machines |
+//! | [`signals`] | the signals that end what runs |
 //! | [`text`] | text from files that users name |
 //! | [`trace_file`] | reading what `--trace` has written |
 //! | [`user`] | the user dispatcher, without its BPF part |
@@ -43,6 +44,7 @@ pub mod policy;
 pub mod ranged;
 pub mod replay;
 pub mod rules;
+pub mod signals;
 pub mod sim;
 pub mod text;
 pub mod topology;

@@ -84,6 +84,17 @@ fn absurd_values_do_not_count() {
     assert!(output.status.success(), "{}", said(&output));
 }
 
+/// A command that finds a signal as `action` says, however this test was started.
+fn with_signal(command: &mut Command, number: libc::c_int, action: libc::sighandler_t) {
+    // SAFETY: signal(2) alone may be called between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::signal(number, action);
+            Ok(())
+        });
+    }
+}
+
 /// A report that nobody reads yet stands for one that takes long.
 #[test]
 fn signals_end_the_report_as_they_end_any_program() {
@@ -94,6 +105,7 @@ fn signals_end_the_report_as_they_end_any_program() {
         // SAFETY: a string that ends.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         let mut command = fake.command(&[&SHORT[..], &["-o", pipe.to_str().unwrap()]].concat());
+        with_signal(&mut command, number, libc::SIG_DFL);
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let began = Instant::now();
         let complete = || results::read(&fake.results()).is_ok_and(|records| records.len() == 3);
@@ -117,6 +129,31 @@ fn signals_end_the_report_as_they_end_any_program() {
             std::thread::sleep(Duration::from_millis(10));
         };
         assert_eq!(status.signal(), Some(number));
+    }
+}
+
+/// Under nohup(1) the end of the terminal is nothing; and Ctrl-C ends also what began with that ignored.
+#[test]
+fn ignored_hangups_stay_ignored() {
+    for (number, action, goes_on) in [
+        (libc::SIGHUP, libc::SIG_IGN, true),
+        (libc::SIGHUP, libc::SIG_DFL, false),
+        (libc::SIGINT, libc::SIG_IGN, false),
+    ] {
+        let fake = Fake::new();
+        let mut command = fake.command(&SHORT);
+        with_signal(&mut command, number, action);
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let began = Instant::now();
+        // The plan is written after signals are seen to.
+        while !results::read(&fake.results()).is_ok_and(|records| !records.is_empty()) {
+            assert!(began.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        signal(child.id(), number);
+        assert_eq!(child.wait().unwrap().success(), goes_on, "signal {number}");
+        let whole = results::read(&fake.results()).unwrap().len() == 3;
+        assert_eq!(whole, goes_on, "signal {number}");
     }
 }
 

@@ -79,7 +79,7 @@ fn compare(args: &CompareRunArgs) -> Result<()> {
     if resumed.is_none() {
         results::check_new(&results)?;
     }
-    let (stop, signals) = Stop::on_signals()?;
+    let (stop, before) = Stop::on_signals()?;
     free_the_machine(args.replace_running, &roots, &stop)?;
     let (mut writer, records) = match resumed {
         Some(found) => found,
@@ -91,7 +91,7 @@ fn compare(args: &CompareRunArgs) -> Result<()> {
     drop(writer);
     // A report can be large, and nothing is left to be put back.
     priority::lower();
-    signals.release();
+    before.restore();
     let outcome = if stop.is_set() {
         Outcome::Stopped
     } else {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::signals::{self, Before};
+
 /// Whether the user wants the comparison to end. Cheap to clone; all clones stop together.
 #[derive(Debug, Clone)]
 pub struct Stop {
@@ -26,13 +28,13 @@ impl Stop {
         })
     }
 
-    /// One that signals set, until they are released. Once per process.
-    pub fn on_signals() -> Result<(Stop, Signals)> {
+    /// One that signals set, until what they did before is restored. Once per process.
+    pub fn on_signals() -> Result<(Stop, Before)> {
         let stop = Stop::new()?;
         let told = stop.clone();
-        let signals = Signals::found();
-        ctrlc::set_handler(move || told.set()).context("installing the signal handler")?;
-        Ok((stop, signals))
+        let before = Before::found();
+        signals::on_end(move || told.set())?;
+        Ok((stop, before))
     }
 
     /// The user has spoken.
@@ -62,31 +64,6 @@ impl Stop {
                     return false;
                 }
             }
-        }
-    }
-}
-
-/// What signals did before they set a [`Stop`].
-pub struct Signals(Vec<(libc::c_int, libc::sigaction)>);
-
-impl Signals {
-    fn found() -> Signals {
-        let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-        let found = signals.map(|signal| {
-            // SAFETY: a structure of numbers and pointers, for which zeroes are valid: SIG_DFL.
-            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            // SAFETY: `action` is to be written to; nothing is changed.
-            unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
-            (signal, action)
-        });
-        Signals(found.into())
-    }
-
-    /// From now on they do it again: nothing asks the [`Stop`] any more.
-    pub fn release(self) {
-        for (signal, action) in self.0 {
-            // SAFETY: `action` is one that the kernel gave for this signal.
-            unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
         }
     }
 }

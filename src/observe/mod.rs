@@ -25,6 +25,7 @@ use crate::cli::RunArgs;
 use crate::kernel::load::Scheduler;
 use crate::machine::{Machine, NodeIdx};
 use crate::output;
+use crate::signals;
 
 pub use report::{Reporter, own_cpu_time, own_major_faults};
 pub use stats::{LocalStats, LocalityStats, NodeStats, Stats};
@@ -200,13 +201,12 @@ pub fn monitor_in_background(interval: Duration) {
 pub fn monitor_only(args: &RunArgs) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let stop_at_signal = stop.clone();
-    ctrlc::set_handler(move || {
+    signals::on_end(move || {
         // A second signal ends a monitor that is in the middle of a long interval.
         if stop_at_signal.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-    })
-    .context("installing the signal handler")?;
+    })?;
     if !Path::new(SOCKET).exists() {
         let _ = writeln!(
             std::io::stderr(),

@@ -74,6 +74,19 @@ fn slot_of(pid: i32) -> u32 {
         .expect("a slot")
 }
 
+/// What thread `pid` is credited with, by dense node.
+pub fn faults_of(pid: i32, nodes: usize) -> Vec<u64> {
+    faults_in(slot_of(pid), nodes)
+}
+
+fn faults_in(slot: u32, nodes: usize) -> Vec<u64> {
+    let table = map("faults");
+    let words = (0..nodes as u32).map(|node| slot * nodes as u32 + node);
+    words
+        .map(|word| u64::from_ne_bytes(value(&table, word).unwrap().try_into().unwrap()))
+        .collect()
+}
+
 #[test]
 #[ignore = "runs in the lab"]
 fn faults_are_credited_to_the_node_of_the_task() {
@@ -86,13 +99,8 @@ fn faults_are_credited_to_the_node_of_the_task() {
         }
         let orders: &'static Orders = Shared::<Orders>::leak();
         let task = Task::fork(|| toucher(orders));
-        let (slot, table) = (slot_of(task.pid()), map("faults"));
-        let faults = || -> Vec<u64> {
-            let words = (0..nodes.len() as u32).map(|n| slot * nodes.len() as u32 + n);
-            words
-                .map(|word| u64::from_ne_bytes(value(&table, word).unwrap().try_into().unwrap()))
-                .collect()
-        };
+        let slot = slot_of(task.pid());
+        let faults = || faults_in(slot, nodes.len());
         for (round, n) in [0, 1, 0].into_iter().enumerate() {
             confine(task.pid(), nodes[n].cpus.clone()).unwrap();
             // It has arrived when a tick has credited what it did before.

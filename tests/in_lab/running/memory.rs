@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where memory lies, as the memory thread finds it, against memory that was put somewhere and against the kernel's own
-//! count of every page (numa_maps). How it is brought elsewhere: [`bringing`].
+//! count of every page (numa_maps). How it is brought elsewhere: [`bringing`]. What each source of evidence says of the
+//! cases of the suite `locality`: [`cases`].
 //!
 //! Under sched_ext the kernel's NUMA balancing leaves the tasks' memory alone, so it stays where it was put.
 
 mod bringing;
+mod cases;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -193,10 +195,10 @@ impl Asked {
     }
 
     #[track_caller]
-    fn look(&mut self, task: &Task, addresses: u32) -> (Look, u32) {
+    fn look(&mut self, tgid: i32, addresses: u32) -> (Look, u32) {
         self.at_ms += 1000;
         let order = Order::Look {
-            tgid: task.pid(),
+            tgid,
             touched: Vec::new(),
             addresses,
             at_ms: self.at_ms,
@@ -236,8 +238,8 @@ impl Asked {
     }
 
     /// Pages by dense node that numa_maps counts, of memory, and of what has this policy if one is given.
-    fn truth(&self, task: &Task, policy: Option<&str>) -> Vec<u64> {
-        let text = read(format!("/proc/{}/numa_maps", task.pid()));
+    fn truth(&self, tgid: i32, policy: Option<&str>) -> Vec<u64> {
+        let text = read(format!("/proc/{tgid}/numa_maps"));
         let mut pages = vec![0; self.ids.len()];
         for line in text.lines() {
             let is_file = line.contains("file=/") && !line.contains("file=/dev/zero");
@@ -295,8 +297,8 @@ fn looks_agree_with_numa_maps() {
         for pieces in mixtures {
             let task = holder(None, pieces);
             let mut asked = Asked::start();
-            let (look, cost_us) = asked.look(&task, 1000);
-            let truth = share(&asked.truth(&task, None), 0);
+            let (look, cost_us) = asked.look(task.pid(), 1000);
+            let truth = share(&asked.truth(task.pid(), None), 0);
             let seen = share(&found(&look), 0);
             remark(&format!("{seen:.3} for {truth:.3} in {cost_us} us;"));
             assert!((seen - truth).abs() <= 0.05, "{look:?}, {truth}");
@@ -363,7 +365,7 @@ fn what_placed_memory_is_seen() {
         ];
         for (name, policy, piece, expected) in cases {
             let task = holder(policy, &[piece]);
-            let (look, _) = Asked::start().look(&task, 400);
+            let (look, _) = Asked::start().look(task.pid(), 400);
             assert_eq!(look.policy, expected, "{name}");
         }
     });
@@ -423,9 +425,9 @@ fn areas_in_use_come_first() {
             });
         };
         wait(1);
-        let (first, _) = asked.look(&task, 400);
+        let (first, _) = asked.look(task.pid(), 400);
         wait(2);
-        let (second, cost_us) = asked.look(&task, 400);
+        let (second, cost_us) = asked.look(task.pid(), 400);
         let (first, second) = (share(&found(&first), 0), share(&found(&second), 0));
         remark(&format!("{first:.2}, then {second:.2} in {cost_us} us;"));
         // Beside the two areas there is what the driver has left in the task.

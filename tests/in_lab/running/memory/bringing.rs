@@ -25,10 +25,10 @@ fn memory_is_brought_and_bound_memory_is_not() {
         ];
         let task = holder(None, &pieces);
         let mut asked = Asked::start();
-        let before = asked.truth(&task, Some("default"));
+        let before = asked.truth(task.pid(), Some("default"));
         assert!(share(&before, 0) > 0.8, "{before:?}");
         let brought = asked.bring(&task, 1, None);
-        let after = asked.truth(&task, Some("default"));
+        let after = asked.truth(task.pid(), Some("default"));
         remark(&format!("{before:?} to {after:?}: {brought:?};"));
         assert!(brought.finished);
         let moved = after[1].saturating_sub(before[1]);
@@ -39,7 +39,7 @@ fn memory_is_brought_and_bound_memory_is_not() {
         );
         let mut stayed = vec![0; two.len()];
         stayed[0] = (4 * MIB / PAGE) as u64;
-        assert_eq!(asked.truth(&task, Some(&bound)), stayed);
+        assert_eq!(asked.truth(task.pid(), Some(&bound)), stayed);
 
         // Again: nothing is left.
         let again = asked.bring(&task, 1, None);
@@ -52,7 +52,7 @@ fn memory_is_brought_and_bound_memory_is_not() {
             ..Brought::default()
         };
         assert_eq!(asked.bring(&task, 1, None), nothing);
-        assert!(share(&asked.truth(&task, None), 0) > 0.9);
+        assert!(share(&asked.truth(task.pid(), None), 0) > 0.9);
     });
 }
 
@@ -70,8 +70,8 @@ fn a_part_is_brought_alone() {
         let task = holder(None, &[on(a, 24), on(a, 4).kept()]);
         let mut asked = Asked::start();
         let (before, placed) = (
-            asked.truth(&task, Some("default")),
-            asked.truth(&task, Some(&bound)),
+            asked.truth(task.pid(), Some("default")),
+            asked.truth(task.pid(), Some(&bound)),
         );
         let (free, kept) = (area_of(&task, 24), area_of(&task, 4));
         let third = |n: u64| free + n * 2048;
@@ -79,14 +79,14 @@ fn a_part_is_brought_alone() {
         let brought = asked.bring(&task, 1, part(third(1), third(2)));
         assert_eq!((brought.moved, brought.refused), (2048, 0));
         assert!(brought.finished);
-        let after = asked.truth(&task, Some("default"));
+        let after = asked.truth(task.pid(), Some("default"));
         assert_eq!(after[1] - before[1], 2048, "{before:?}, {after:?}");
         assert_eq!(asked.bring(&task, 1, part(third(1), third(2))).moved, 0);
 
         // The other one, its policy seen by the same reading.
         let nothing = asked.bring(&task, 1, part(kept, kept + 1024));
         assert_eq!((nothing.moved, nothing.finished), (0, true));
-        assert_eq!(asked.truth(&task, Some(&bound)), placed);
+        assert_eq!(asked.truth(task.pid(), Some(&bound)), placed);
         let rest = asked.bring(&task, 1, part(third(0), third(3)));
         assert_eq!((rest.moved, rest.finished), (4096, true));
     });
@@ -191,7 +191,7 @@ fn an_area_beyond_2_gib_comes_whole() {
         };
         assert_eq!((pages_on(two[0].id), pages_on(two[1].id)), (32, 0));
         let mut asked = Asked::start();
-        let (look, _) = asked.look(&task, 200);
+        let (look, _) = asked.look(task.pid(), 200);
         assert_eq!(look.policy, MemoryPolicy::Free);
         let brought = asked.bring(&task, 1, None);
         assert!(brought.finished && brought.moved >= 32, "{brought:?}");

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use crate::output::is_dash;
 use crate::policy::observation::Shape;
 use crate::policy::possible;
-use crate::policy::record::{FORMAT, Record};
+use crate::policy::record::{Record, check_format};
 use crate::text;
 
 /// No line is longer: of a tick with all tasks that `--max-tasks` can ask for each has 256 bytes.
@@ -27,7 +27,7 @@ pub fn name_of(path: &Path) -> String {
     }
 }
 
-/// Give each record to `take`, with its line; `-` is standard input. Its numbers are possible ([`possible`]).
+/// Give each record to `take`, with its line; `-` is standard input. Its format is this version's and its numbers are possible ([`possible`]).
 ///
 /// # Errors
 /// The file cannot be read or is no trace, or `take` has one; all but that of `take` say where.
@@ -84,11 +84,10 @@ pub fn read_from(
             }
         };
         match &record {
-            // Another format may count otherwise, and is refused by who takes it.
-            Record::Header(header) if header.format == FORMAT => shape = Some(header.shape.clone()),
-            Record::Header(_) => {
-                take(number, record)?;
-                continue;
+            Record::Header(header) => {
+                let checked = check_format(header);
+                checked.map_err(|why| anyhow!("{name}, line {number}: {why}"))?;
+                shape = Some(header.shape.clone());
             }
             _ if number == 1 => bail!(
                 "{name}: there is no header in its first line; expected what `scx_ballast --trace FILE` writes"

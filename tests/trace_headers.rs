@@ -207,6 +207,29 @@ fn ballast(args: &[&str]) -> Output {
     command.args(args).output().expect("the command starts")
 }
 
+/// What both readers of a trace say, which have to agree, and end with status 1 and nothing on standard output.
+fn refusal(text: &str) -> String {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("trace");
+    std::fs::write(&file, text).expect("a file");
+    let path = file.to_str().expect("a name in UTF-8");
+    let workload = format!("trace:{path}");
+    let run = ["simulate", "--machine", MACHINE, "--workload", &workload];
+    let [replayed, run] = [&["replay", path][..], &run].map(|args| {
+        let output = ballast(args);
+        let said = String::from_utf8_lossy(&output.stderr).replace(path, "TRACE");
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        let last = said.trim_end().lines().last().unwrap_or_default();
+        last.trim_start_matches("Error: ").to_string()
+    });
+    assert!(
+        replayed == run || run.ends_with(&replayed),
+        "{replayed}, {run}"
+    );
+    replayed
+}
+
 /// The line is told, also of a header further down, as after hotplug.
 #[test]
 fn both_readers_refuse_it_with_its_line() {
@@ -214,26 +237,43 @@ fn both_readers_refuse_it_with_its_line() {
     let trace = ballast(&[&run[..], &["fork-burst:4,spin_ms=20", "--trace", "-"]].concat());
     let trace = String::from_utf8(trace.stdout).expect("text");
     let (first, rest) = trace.split_once('\n').expect("lines");
-    let wrong = first.replace(r#""weight":[8,8]"#, r#""weight":[8,0]"#);
-    assert_ne!(first, wrong);
-    let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("trace");
-    let path = file.to_str().expect("a name in UTF-8");
-    for (text, line) in [
-        (format!("{wrong}\n{rest}"), 1),
-        (format!("{first}\n{wrong}\n{rest}"), 2),
+    let (fork, _) = rest.split_once('\n').expect("lines");
+    let changed = |line: &str, from: &str, to: &str| {
+        let wrong = line.replace(from, to);
+        assert_ne!(line, wrong);
+        wrong
+    };
+    let weights = changed(first, r#""weight":[8,8]"#, r#""weight":[8,0]"#);
+    let contradicts =
+        "the header contradicts itself: node 1 has 0 CPUs by shape.weight, and its LLCs have 8";
+    let format = changed(first, r#""format":1"#, r#""format":2"#);
+    let formats = "the trace has format 2, this version reads format 1";
+    let llc = changed(fork, r#""llc":3"#, r#""llc":77"#);
+    let node = changed(fork, r#""node":1"#, r#""node":55"#);
+    let local = changed(fork, r#""local":1"#, r#""local":2"#);
+    for (text, line, why) in [
+        (format!("{weights}\n{rest}"), 1, contradicts),
+        (format!("{first}\n{weights}\n{rest}"), 2, contradicts),
+        (format!("{format}\n{rest}"), 1, formats),
+        (format!("{first}\n{format}\n{rest}"), 2, formats),
+        (
+            format!("{first}\n{llc}\n"),
+            2,
+            "llc is 77, and cannot be above 3",
+        ),
+        (
+            format!("{first}\n{node}\n"),
+            2,
+            "node is 55, and cannot be above 1",
+        ),
+        (
+            format!("{first}\n{local}\n"),
+            2,
+            "local is 2, and cannot be above 1",
+        ),
     ] {
-        std::fs::write(&file, text).expect("a file");
-        let workload = format!("trace:{path}");
-        for args in [vec!["replay", path], [&run[..], &[&workload]].concat()] {
-            let output = ballast(&args);
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
-            let why = format!(
-                "line {line}: the header contradicts itself: node 1 has 0 CPUs by shape.weight, and its LLCs have 8"
-            );
-            assert!(said.contains(&why), "{args:?}: {said}");
-            assert!(output.stdout.is_empty(), "{output:?}");
-        }
+        let said = refusal(&text);
+        let start = format!("TRACE, line {line}: {why}");
+        assert!(said.starts_with(&start), "{said}, not {start}");
     }
 }

@@ -28,6 +28,11 @@ fn all<T: Copy + Into<u64>>(what: &str, most: u64, numbers: &[T]) -> Result<(), 
     }
 }
 
+/// The highest index of so many.
+fn last(count: usize) -> u64 {
+    count.saturating_sub(1) as u64
+}
+
 fn tasks(what: &str, numbers: &[u32]) -> Result<(), String> {
     all(what, MOST_TASKS.into(), numbers)
 }
@@ -43,7 +48,7 @@ fn weights(what: &str, numbers: &[u32]) -> Result<(), String> {
 pub fn check(record: &Record, shape: Option<&Shape>) -> Result<(), String> {
     match record {
         Record::Header(header) => consistent::check(header),
-        Record::Fork(fork) => check_fork(fork),
+        Record::Fork(fork) => check_fork(fork, shape),
         Record::Exit(exit) => all("at", MOST_AT, &[exit.at]),
         Record::Brought(brought) => all("at", MOST_AT, &[brought.at]),
         Record::Tick(tick) => {
@@ -55,8 +60,14 @@ pub fn check(record: &Record, shape: Option<&Shape>) -> Result<(), String> {
     }
 }
 
-fn check_fork(fork: &ForkRecord) -> Result<(), String> {
+fn check_fork(fork: &ForkRecord, shape: Option<&Shape>) -> Result<(), String> {
     all("at", MOST_AT, &[fork.at])?;
+    if let Some(shape) = shape {
+        let (nodes, llcs) = (shape.nodes(), shape.llc_weight.len());
+        all("local", last(nodes), &[fork.local])?;
+        all("node", last(nodes), &[fork.node])?;
+        all("llc", last(llcs), &[fork.llc])?;
+    }
     all("usable", MOST_CPUS.into(), &[fork.usable])?;
     if let Some(home) = &fork.home {
         all("usable", MOST_CPUS.into(), &home.usable)?;
@@ -84,7 +95,7 @@ fn check_seen(seen: &Observation, shape: Option<&Shape>) -> Result<(), String> {
     let Some(shape) = shape else {
         return Ok(());
     };
-    let last_llc = shape.llc_weight.len().saturating_sub(1) as u64;
+    let last_llc = last(shape.llc_weight.len());
     for task in &seen.tasks {
         all("llc", last_llc, &[task.llc])?;
         weights("weight", &[task.weight])?;

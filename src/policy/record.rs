@@ -169,18 +169,26 @@ impl Replay {
     }
 
     fn begin(&mut self, header: Header) -> Result<(), String> {
-        if header.format != FORMAT {
-            return Err(format!(
-                "the trace has format {}, this version reads format {FORMAT}",
-                header.format
-            ));
-        }
+        check_format(&header)?;
         consistent::check(&header)?;
         let mut balancer = Balancer::new(header.shape.clone(), 0);
         balancer.spare_bystanders(header.limits.no_bystanders);
         let decider = Decider::new(header.shape.clone(), 0);
         self.header = Some((header, balancer, decider));
         Ok(())
+    }
+}
+
+/// Whether the records behind a header mean what they mean here.
+///
+/// # Errors
+/// Both formats, in one sentence.
+pub fn check_format(header: &Header) -> Result<(), String> {
+    match header.format {
+        FORMAT => Ok(()),
+        other => Err(format!(
+            "the trace has format {other}, this version reads format {FORMAT}"
+        )),
     }
 }
 

@@ -18,6 +18,7 @@
 //! | [`memory`] | where the memory of processes lies; a thread of its own |
 //! | [`observe`] | statistics server and monitor |
 //! | [`output`] | standard output, and files that are written |
+//! | [`place`] | whether two names are one file |
 //! | [`topology`] | the `topology` command's output |
 //! | [`rules`] | the `rules` command's output |
 //! | [`replay`] | the `replay` command |
@@ -40,6 +41,7 @@ pub mod machine;
 pub mod memory;
 pub mod observe;
 pub mod output;
+pub mod place;
 pub mod policy;
 pub mod ranged;
 pub mod replay;

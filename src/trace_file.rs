@@ -27,7 +27,8 @@ pub fn name_of(path: &Path) -> String {
     }
 }
 
-/// Give each record to `take`, with its line; `-` is standard input. Its format is this version's and its numbers are possible ([`possible`]).
+/// Give each record to `take`, with its line; `-` is standard input. The format is this version's, and all numbers are
+/// possible ([`possible`]).
 ///
 /// # Errors
 /// The file cannot be read or is no trace, or `take` has one; all but that of `take` say where.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Arms as users write them: `eevdf`, or `NAME[:FLAGS]` with the name or path of a scheduler.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use thiserror::Error;
 
 use super::record::Arm;
 use crate::cli::{Cli, DispatcherKind};
+use crate::place::Place;
 use crate::user::launch;
 
 /// An arm that cannot be.
@@ -96,16 +96,22 @@ pub fn parse(
 /// Arms take turns, so of two that write one file only the later one's trace would remain. Within an arm the last
 /// block's remains.
 fn traces_apart(arms: &[Arm], own: &Path) -> Result<(), ArmError> {
-    let traced = arms.iter().filter_map(|arm| Some((trace(arm, own)?, arm)));
-    let mut first: BTreeMap<PathBuf, &Arm> = BTreeMap::new();
-    for (file, arm) in traced {
-        if let Some(one) = first.insert(file.clone(), arm) {
+    let mut traced: Vec<(Place, &Arm)> = Vec::new();
+    for arm in arms {
+        let Some(file) = trace(arm, own) else {
+            continue;
+        };
+        let Some(place) = Place::of(&file) else {
+            continue;
+        };
+        if let Some((_, one)) = traced.iter().find(|(other, _)| *other == place) {
             return Err(ArmError::SameTrace {
                 one: one.label.clone(),
                 other: arm.label.clone(),
                 file,
             });
         }
+        traced.push((place, arm));
     }
     Ok(())
 }
@@ -312,12 +318,16 @@ mod tests {
             "arms 'ballast:--trace t --slice-us 9000' and 'ballast:--trace=t' write their traces to one file, t: the \
              later one would write over the other's. Name another in one of them"
         );
-        let twin = arms(&[fast], None, true).unwrap_err();
-        assert!(matches!(twin, ArmError::SameTrace { .. }), "{twin}");
+        for (texts, aa) in [(&[fast][..], true), (&[slow, "ballast:--trace ./t"], false)] {
+            let same = arms(texts, None, aa).unwrap_err();
+            assert!(matches!(same, ArmError::SameTrace { .. }), "{same}");
+        }
         for taken in [
             [slow, "ballast:--trace u"],
             ["ballast", "eevdf"],
             [slow, "eevdf"],
+            // What is no file is written to by all without loss.
+            ["ballast:--trace /dev/null", "ballast:--trace=/dev/null"],
         ] {
             arms(&taken, None, false).unwrap();
         }

@@ -2,14 +2,11 @@
 //! The files of `simulate`: nothing is written over what is read, or over what is written besides, and what cannot be
 //! written is known before the run.
 //!
-//! Files are compared by what they are, not by how they are spelled: by device and inode where they exist, else by
-//! the folder that they would be made in, and their name. Standard input and output are files as well when the shell
-//! has made them so, and standard output is always written: the table goes there. Of a pipe what is written twice comes out
+//! Files are compared by their [`Place`]. Standard input and output are files as well when the shell has made them so,
+//! and standard output is always written: the table goes there. Of a pipe what is written twice comes out
 //! mixed. What is neither file nor pipe, such as a terminal or /dev/null, loses nothing by being named twice.
 
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -18,53 +15,7 @@ use super::source::Source;
 use crate::cli::UsageError;
 use crate::machine::describe;
 use crate::output::{self, is_dash};
-
-/// Links that are followed to a file that does not exist: as many as the kernel follows.
-const MOST_LINKS: usize = 40;
-
-/// What a name stands for.
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    /// A file that exists: device and inode.
-    File(u64, u64),
-    /// A pipe: the same.
-    Pipe(u64, u64),
-    /// One that would be made.
-    Name(PathBuf),
-}
-
-impl Place {
-    /// `None`: neither file nor pipe.
-    fn of(path: &Path) -> Option<Self> {
-        if let Ok(file) = fs::metadata(path) {
-            return match file.file_type() {
-                kind if kind.is_file() => Some(Self::File(file.dev(), file.ino())),
-                kind if kind.is_fifo() => Some(Self::Pipe(file.dev(), file.ino())),
-                _ => None,
-            };
-        }
-        let mut path = path.to_owned();
-        for _ in 0..MOST_LINKS {
-            // A link to nothing: what it names is what would be made.
-            let Ok(target) = fs::read_link(&path) else {
-                break;
-            };
-            path = folder(&path).join(target);
-        }
-        let name = path.file_name().unwrap_or_default();
-        let canonical = folder(&path).canonicalize();
-        let name = canonical.map_or_else(|_| path.clone(), |folder| folder.join(name));
-        Some(Self::Name(name))
-    }
-}
-
-/// Where a file is.
-fn folder(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if parent != Path::new("") => parent.into(),
-        _ => ".".into(),
-    }
-}
+use crate::place::Place;
 
 const STDIN: &str = "/dev/stdin";
 const STDOUT: &str = "/dev/stdout";

@@ -29,6 +29,24 @@ fn ten_times() {
     });
 }
 
+/// The end of its terminal ends it, but not under nohup(1).
+#[test]
+#[ignore = "runs in the lab"]
+fn nohup_outlives_the_terminal() {
+    with_none(|| {
+        // SAFETY: no handler is installed; what is started finds the signal as it is here.
+        let before = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        let mut sched = Sched::start(&[]);
+        // SAFETY: what it was.
+        unsafe { libc::signal(libc::SIGHUP, before) };
+        sched.signal(libc::SIGHUP);
+        std::thread::sleep(secs(1));
+        sched.assert_well();
+        sched.end_with(libc::SIGTERM);
+        Sched::start(&[]).end_with(libc::SIGHUP);
+    });
+}
+
 /// A signal during start-up (scx#3724) ends it with nothing loaded, whenever it comes: before the
 /// handler is there it is the signal that ends it, later it ends by itself.
 #[test]
